@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import force_setattr, replace
 
 from pumice.errors import InvalidInput
-from pumice.model.mapping import frozen, labels_of
+from pumice.model.mapping import Labels, frozen, labels_of
 
 Quantity: TypeAlias = str | int | float
 ResourceList: TypeAlias = dict[str, Quantity]
@@ -58,9 +58,9 @@ class Metadata(_Struct, frozen=True):
     generation: int = 0
 
     def __post_init__(self) -> None:
-        if self.labels is not None:
+        if self.labels is not None and self.labels.__class__ is not Labels:
             force_setattr(self, "labels", labels_of(self.labels))
-        if self.annotations is not None:
+        if self.annotations is not None and self.annotations.__class__ is not Labels:
             force_setattr(self, "annotations", labels_of(self.annotations))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from pumice.errors import PumiceError
 from pumice.model import native
@@ -26,6 +26,7 @@ from pumice.model.api import (
     PodDisruptionBudget,
     PodGroup,
     PodGroupStatus,
+    PodSpec,
     PodStatus,
     ResourceQuota,
 )
@@ -44,6 +45,7 @@ from pumice.sim.results.records import PodOutcome
 if TYPE_CHECKING:
     from pumice.sim.controller import SimJob
 
+_copied: Callable[[PodSpec], PodSpec] = PodSpec.__copy__  # type: ignore[attr-defined]
 _PENDING = PodStatus(phase="Pending")
 _SUCCEEDED = PodStatus(phase="Succeeded")
 _FAILED = PodStatus(phase="Failed")
@@ -69,7 +71,7 @@ class Delays:
 class SimPod:
     """One life of a pod, from its creation to its end. A pod that comes back is a new one."""
 
-    __slots__ = ("fate", "job", "key", "kind", "name", "node", "object", "settled", "started", "terminating", "uid")
+    __slots__ = ("fate", "job", "key", "kind", "name", "node", "object", "started", "terminating", "uid")
 
     def __init__(self, job: SimJob, kind: PodKind, name: str, obj: Pod) -> None:
         self.job, self.kind, self.name, self.object = job, kind, name, obj
@@ -78,8 +80,6 @@ class SimPod:
         self.node = ""
         """The node it holds room on."""
         self.started: float | None = None
-        self.settled = False
-        """Bound, as the API server sees it."""
         self.terminating = False
         self.fate: PodOutcome | None = None
         """What is to be written of its end, whoever ends it."""
@@ -246,7 +246,7 @@ class SimCluster:
 
     def take_pods(self, job: str, count: int) -> None:
         """Somebody takes so many pods of a job that hold room, the last ones first; none of a job that is not there."""
-        held = [pod for pod in self.pods.values() if pod.job.spec.key == job and pod.node]
+        held = [pod for pod in self.pods.values() if pod.job.key == job and pod.node]
         for pod in held[-count:]:
             self.log.write(self.timeline.now, f"take {pod.key}")
             self._lose(pod, "PodEvicted", "restarted")
@@ -260,16 +260,15 @@ class SimCluster:
             self._seen(node.object)
 
     # -- pods -------------------------------------------------------------------------------------------------------
-    def create_pod(self, job: SimJob, kind: PodKind, name: str) -> SimPod:
-        """A new pod that waits for a place."""
+    def create_pod(self, job: SimJob, kind: PodKind, name: str, made: datetime) -> SimPod:
+        """A new pod that waits for a place; *made*: the present time, which many share."""
         self._made += 1
-        now = self.timeline.now
         obj = Pod(
             metadata=Metadata(
                 name=name,
                 namespace=job.spec.namespace,
                 uid=f"{name}#{self._made}",
-                creation_timestamp=datetime.fromtimestamp(now, UTC),
+                creation_timestamp=made,
                 labels=kind.labels,
                 annotations=kind.annotations,
             ),
@@ -279,13 +278,14 @@ class SimCluster:
         pod = SimPod(job, kind, name, obj)
         self.pods[pod.key] = pod
         if self._quotas is not None:
-            key = job.spec.key
+            key = job.key
             self._quotas.made(pod.uid, key, job.spec.namespace, kind.spec)
             if key not in self.groups or self.groups[key].status.phase not in ("", "Pending"):
                 self._quotas.let_in(key)
         if self._budgets is not None:
             self._budgets.made(pod)
-        self._seen(obj)
+        self._events.append(Seen(obj))
+        self.wake = True
         return pod
 
     def place(self, pod: SimPod, name: str) -> None:
@@ -297,8 +297,8 @@ class SimCluster:
         if node is None:
             raise OverCommitted(f"pod {pod.key}: is said to be on node {name!r}, which is not there")
         self._hold(node, pod)
-        pod.node, pod.settled = name, True
-        self._started(pod, name)
+        pod.node = name
+        self._start(pod, name)
 
     def remove_pod(self, pod: SimPod) -> None:
         """A pod is deleted and gone at once."""
@@ -318,7 +318,7 @@ class SimCluster:
 
     def _is_over(self, pod: SimPod) -> None:
         if self._quotas is not None:
-            self._quotas.forget(pod.uid, pod.job.spec.key)
+            self._quotas.forget(pod.uid, pod.job.key)
         if self._budgets is not None:
             self._budgets.over(pod)
 
@@ -362,8 +362,10 @@ class SimCluster:
         self.log.write(self.timeline.now, f"bind {pod.key} {intent.node}")
         if delays.bind:
             self.timeline.at(self.timeline.now + delays.bind, Rank.PODS, self._bound, pod)
-        else:
+        elif delays.start:
             self._bound(pod)
+        else:
+            self._start(pod, intent.node)
 
     def _bind_is_refused(self, pod: SimPod) -> bool:
         """Drawn for this attempt of this pod: what other pods do changes nothing about it."""
@@ -373,7 +375,7 @@ class SimCluster:
     def _hold(self, node: SimNode, pod: SimPod) -> None:
         free = node.free
         for d, v in pod.kind.demand.held:
-            left = free.get(d, 0) - v
+            left = free[d] - v if d in free else -v
             if left < 0 and v > 0:
                 what = "GPU thousandths" if d == GPU_MILLI else dim_name(d)
                 raise OverCommitted(
@@ -383,7 +385,7 @@ class SimCluster:
             free[d] = left
         node.pods[pod.uid] = pod
         if self._quotas is not None:
-            self._quotas.placed(pod.uid, pod.job.spec.key)
+            self._quotas.placed(pod.uid, pod.job.key)
 
     def _bind_failed(self, intent: Bind, why: str) -> None:
         wait = self.delays.bind or 1.0
@@ -396,7 +398,6 @@ class SimCluster:
     def _bound(self, pod: SimPod) -> None:
         if self.pods.get(pod.key) is not pod:
             return
-        pod.settled = True
         if not self.delays.start:
             self._started(pod, pod.node)
             return
@@ -405,14 +406,20 @@ class SimCluster:
         self.timeline.at(self.timeline.now + self.delays.start, Rank.PODS, self._started, pod, pod.node)
 
     def _started(self, pod: SimPod, node: str) -> None:
-        if self.pods.get(pod.key) is not pod or pod.terminating:
-            return
+        if self.pods.get(pod.key) is pod and not pod.terminating:
+            self._start(pod, node)
+
+    def _start(self, pod: SimPod, node: str) -> None:
         old = pod.object
-        spec = old.spec if old.spec.node_name else replace(old.spec, node_name=node)
+        spec = old.spec
+        if not spec.node_name:
+            spec = _copied(spec)
+            force_setattr(spec, "node_name", node)
         now = self.timeline.now
         if now != self._running_since:
             self._running_since = now
-            started, bound = (datetime.fromtimestamp(at, UTC) for at in (now, now - self.delays.start))
+            started = datetime.fromtimestamp(now, UTC)
+            bound = datetime.fromtimestamp(now - self.delays.start, UTC) if self.delays.start else started
             scheduled = Condition(type="PodScheduled", status="True", last_transition_time=bound)
             self._running = PodStatus(phase="Running", start_time=started, conditions=(scheduled,))
         pod.object = Pod(metadata=old.metadata, spec=spec, status=self._running)

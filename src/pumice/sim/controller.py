@@ -26,12 +26,24 @@ class SimJob:
     """A job that was submitted and is not over."""
 
     __slots__ = (
-        *("ends", "epoch", "failures", "finished", "number", "pods", "queue", "quorum_since", "running", "saved"),
+        *(
+            "ends",
+            "epoch",
+            "failures",
+            "finished",
+            "key",
+            "number",
+            "pods",
+            "queue",
+            "quorum_since",
+            "running",
+            "saved",
+        ),
         *("spec", "start", "tries"),
     )
 
     def __init__(self, spec: JobSpec, number: int) -> None:
-        self.spec, self.number = spec, number
+        self.spec, self.key, self.number = spec, spec.key, number
         self.pods: dict[str, SimPod] = {}
         """Those that are not over, by name."""
         self.finished: dict[str, SimPod] = {}
@@ -83,22 +95,28 @@ class JobController:
     # -- arriving ---------------------------------------------------------------------------------------------------
     def submit(self, spec: JobSpec) -> None:
         """A job arrives: its PodGroup and its pods are created."""
-        job = self.jobs[spec.key] = SimJob(spec, self.submitted)
+        job = SimJob(spec, self.submitted)
+        self.jobs[job.key] = job
         self.submitted += 1
         now = self._timeline.now
-        self._log.write(now, f"submit {spec.key} queue={spec.queue} pods={spec.tasks} min={spec.min_available}")
+        self._log.write(now, f"submit {job.key} queue={spec.queue} pods={spec.tasks} min={spec.min_available}")
         self._cluster.put(group_of(spec, now))
-        job.queue.extend((kind, name) for kind in spec.kinds for name in kind.names)
+        job.queue.extend([(kind, name) for kind in spec.kinds for name in kind.names])
         self._create(job, spec.parallelism or len(job.queue))
 
     def _create(self, job: SimJob, count: int) -> None:
         """The next *count* pods that were not created yet."""
+        placed, made = job.spec.placed, datetime.fromtimestamp(self._timeline.now, UTC)
         for _ in range(min(count, len(job.queue))):
             kind, name = job.queue.popleft()
-            pod = job.pods[name] = self._cluster.create_pod(job, kind, name)
-            node = job.spec.placed.get(name)
-            if node is not None:
-                self._cluster.place(pod, node)
+            pod = job.pods[name] = self._cluster.create_pod(job, kind, name, made)
+            if placed and name in placed:
+                self._cluster.place(pod, placed[name])
+
+    def _create_again(self, pod: SimPod) -> None:
+        """A pod of the same name and kind, to begin anew."""
+        made = datetime.fromtimestamp(self._timeline.now, UTC)
+        pod.job.pods[pod.name] = self._cluster.create_pod(pod.job, pod.kind, pod.name, made)
 
     # -- pods -------------------------------------------------------------------------------------------------------
     def pod_started(self, pod: SimPod) -> None:
@@ -109,8 +127,9 @@ class JobController:
         enough = job.running + len(job.finished) >= spec.min_available
         if enough and job.start is None:
             job.start = now
-            self._log.write(now, f"start {spec.key}")
-        self._plan_failure(job, pod, now)
+            self._log.write(now, f"start {job.key}")
+        if pod.kind.failing_attempts or self._failures_every:
+            self._plan_failure(job, pod, now)
         if spec.work is Work.GANG:
             if enough and job.quorum_since is None:
                 job.quorum_since = now
@@ -135,11 +154,11 @@ class JobController:
             self._timeline.at(now + round(after, 3), Rank.PODS, self._pod_fails, pod)
 
     def _gang_done(self, job: SimJob, epoch: int) -> None:
-        if job.epoch == epoch and self.jobs.get(job.spec.key) is job:
+        if job.epoch == epoch and self.jobs.get(job.key) is job:
             self._finish(job, "completed")
 
     def _pods_done(self, job: SimJob, end: float) -> None:
-        if self.jobs.get(job.spec.key) is not job:
+        if self.jobs.get(job.key) is not job:
             return
         done = [p for p in job.ends.pop(end, ()) if job.pods.get(p.name) is p and not p.terminating]
         if len(done) == len(job.pods) and not job.queue:
@@ -161,7 +180,7 @@ class JobController:
 
     def _pod_fails(self, pod: SimPod) -> None:
         job = pod.job
-        if job.pods.get(pod.name) is not pod or self.jobs.get(job.spec.key) is not job or pod.terminating:
+        if job.pods.get(pod.name) is not pod or self.jobs.get(job.key) is not job or pod.terminating:
             return
         self._log.write(self._timeline.now, f"fail {pod.key}")
         job.tries[pod.name] = job.tries.get(pod.name, 0) + 1
@@ -171,7 +190,7 @@ class JobController:
     def pod_lost(self, pod: SimPod, event: str, outcome: PodOutcome) -> None:
         """A pod failed, was evicted, or went down with its node; it is gone from the cluster."""
         job = pod.job
-        if self.jobs.get(job.spec.key) is not job or job.pods.get(pod.name) is not pod:
+        if self.jobs.get(job.key) is not job or job.pods.get(pod.name) is not pod:
             return
         spec = job.spec
         del job.pods[pod.name]
@@ -189,7 +208,7 @@ class JobController:
         if broken and reaction is not Reaction.RESTART_JOB:
             self._pause(job)
         if not self._apply(job, pod, reaction):
-            job.pods[pod.name] = self._cluster.create_pod(job, pod.kind, pod.name)
+            self._create_again(pod)
 
     def _apply(self, job: SimJob, pod: SimPod | None, reaction: Reaction) -> bool:
         """Do what a policy says; True if the job is over."""
@@ -218,17 +237,17 @@ class JobController:
             job.saved[""] = job.saved.get("", 0.0) + _kept(done, job.spec.checkpoint_s)
         job.epoch += 1
         job.quorum_since = None
-        self._log.write(now, f"restart {job.spec.key}")
+        self._log.write(now, f"restart {job.key}")
         for pod, lost in zip(again, losses, strict=True):
             if pod.started is not None:
                 job.running -= 1
             self._cluster.remove_pod(pod)
             self._leave(pod, "restarted", lost)
-            job.pods[pod.name] = self._cluster.create_pod(job, pod.kind, pod.name)
+            self._create_again(pod)
         for pod in [p for p in job.finished.values() if kind is None or p.kind is kind]:
             del job.finished[pod.name]
             self._cluster.remove_pod(pod)
-            job.pods[pod.name] = self._cluster.create_pod(job, pod.kind, pod.name)
+            self._create_again(pod)
 
     def _pause(self, job: SimJob) -> None:
         """Too few pods of the gang are left: its run time stands still until they are back."""
@@ -265,10 +284,10 @@ class JobController:
             self._cluster.remove_pod(pod)
         for pod in job.finished.values():
             self._cluster.remove_pod(pod)
-        self._cluster.remove(spec.group.kind_name if spec.group is not None else "PodGroup", spec.key)
-        del self.jobs[spec.key]
+        self._cluster.remove(spec.group.kind_name if spec.group is not None else "PodGroup", job.key)
+        del self.jobs[job.key]
         self.over += 1
-        self._log.write(now, f"end {spec.key} {outcome}")
+        self._log.write(now, f"end {job.key} {outcome}")
         self._watcher.job_over(job, now, outcome)
         job.pods, job.finished, job.ends = {}, {}, {}
 

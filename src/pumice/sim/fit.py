@@ -33,12 +33,14 @@ class Room:
         """Why a job can never run, or nothing. Only amounts count, not labels, taints or quotas."""
         if not self._shapes or spec.placed:
             return ""
+        places = 0
         for kind in spec.kinds:
-            if not self._places_for(kind.demand):
+            places = self._places_for(kind.demand)
+            if not places:
                 return self._too_large(kind, kind.role if len(spec.kinds) > 1 else "")
         together = spec.min_available
         if len(spec.kinds) == 1:
-            return _too_many("", together, self._places_for(spec.kinds[0].demand))
+            return _too_many("", together, places)
         for kind in spec.kinds:
             least = len(kind.names) if together >= spec.tasks else (spec.role_minimums or {}).get(kind.role, 0)
             places = self._places_for(kind.demand)

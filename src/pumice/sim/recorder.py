@@ -63,7 +63,7 @@ class Recorder:
     def job_over(self, job: SimJob, end: float, outcome: JobOutcome) -> None:
         self._jobs[job.number] = _job_record(job, end, outcome)
         if self.endings is not None:
-            self.endings[job.spec.key] = outcome
+            self.endings[job.key] = outcome
 
     def job_left(self, job: SimJob, reasons: tuple[RecordedReason, ...]) -> None:
         """The run ends and the job has not."""
@@ -82,7 +82,7 @@ class Recorder:
             EvictionRecord(
                 time=now,
                 pod=pod.name,
-                job=pod.job.spec.key,
+                job=pod.job.key,
                 queue=pod.job.spec.queue,
                 action=intent.action,
                 node=pod.node,
@@ -169,7 +169,7 @@ def queue_record(obj: QueueObject) -> QueueRecord:
 def _pod_record(pod: SimPod, end: float | None, outcome: PodOutcome, lost_s: float) -> PodRecord:
     demand = pod.kind.demand
     return PodRecord(
-        job=pod.job.spec.key,
+        job=pod.job.key,
         name=pod.name,
         node=pod.node,
         start=pod.started or 0.0,

@@ -246,7 +246,7 @@ class Simulation:
         """What the run left behind so far."""
         setting, now = self.setting, self.timeline.now
         for job in list(self.controller.jobs.values()):
-            self.recorder.job_left(job, () if job.running else self._reasons(job.spec.key))
+            self.recorder.job_left(job, () if job.running else self._reasons(job.key))
         horizon = setting.horizon_s if math.isfinite(setting.horizon_s) and not self.failure else now
         warnings = [*setting.warnings, *self.never_fit_in_words(), *self._stuck()]
         if self.failure:
@@ -285,7 +285,7 @@ class Simulation:
             f"{reason.text} ({reason.plugin})" if reason.plugin else reason.text
             for job in jobs
             if job.spec.queue in self.loop.state.queues and not self._room.objection(job.spec)
-            for reason in self._reasons(job.spec.key)[:1]
+            for reason in self._reasons(job.key)[:1]
         )
         return [f"jobs wait for ever though nothing runs: {said.most_common(1)[0][0]}"] if said else []
 

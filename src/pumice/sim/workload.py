@@ -20,7 +20,7 @@ from pumice.model.api import (
     ResourceList,
     ResourceRequirements,
 )
-from pumice.model.mapping import frozen, labels_of
+from pumice.model.mapping import Labels, frozen
 from pumice.model.task import GROUP_ANNOTATION, ROLE_KEY
 from pumice.sim.draws import Constant, Draw, stream, uniform_of
 from pumice.sim.jobs import Demand, JobSpec, PodKind, Work, demand_of
@@ -74,7 +74,7 @@ class TraceJobs:
         for number, pod in enumerate(pods):
             role = "task" if len(pods) == 1 else f"task{number}"
             spec, demand = self._kind(pod, job.priority)
-            notes = labels_of({GROUP_ANNOTATION: job.name, ROLE_KEY: role, **_gpu_notes(pod)})
+            notes = Labels({GROUP_ANNOTATION: job.name, ROLE_KEY: role, **_gpu_notes(pod)})  # no other job's are equal
             names = tuple(f"{job.name}-{role}-{first + n}" for n in range(pod.count))
             kinds.append(PodKind(role, names, spec, demand, annotations=notes, run_s=job.duration_s))
             first += pod.count
