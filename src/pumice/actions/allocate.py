@@ -34,7 +34,7 @@ class Allocate(Action):
 
     def execute(self, ssn: Session) -> None:
         """Try every waiting job, best queue and best job first."""
-        remember = ssn.action_arguments(self.name).bool("predicateErrorCacheEnable", True)
+        remember = ssn.of_registrations(_remembers)  # the same as long as what is registered stands
         memory = remembered(ssn)
         turns, alone = Turns(ssn, memory), Alone(ssn)
         while (turn := turns.next()) is not None:
@@ -108,6 +108,10 @@ class Allocate(Action):
         statement.keep()
         ssn.outcome.refusals.add(job, Refusal.of(Stage.READY, ready, otherwise=WAITS_FOR_RELEASE))
         return False
+
+
+def _remembers(ssn: Session) -> bool:
+    return ssn.action_arguments(Allocate.name).bool("predicateErrorCacheEnable", True)
 
 
 def _hold_back(ssn: Session, queue: Queue, visit: Visit, job: Job) -> None:

@@ -73,7 +73,8 @@ class FitCount:
                 for d, v in self._dims:
                     fits = cells[first + d, row] // v
                     if fits < room:
-                        room = max(fits, 0)
+                        room = fits
+                room = max(room, 0)
                 self.total += room - rows.item(row)
                 rows[row] = room
 

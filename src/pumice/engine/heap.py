@@ -22,6 +22,9 @@ class GoHeap(Generic[T]):
     def __len__(self) -> int:
         return len(self._items)
 
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
     def push(self, item: T) -> None:
         """Add an element."""
         items, less = self._items, self._less

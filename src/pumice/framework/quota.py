@@ -89,7 +89,7 @@ def just_placed(task: Task) -> dict[int, Number]:
 def fits(limit: Ledger, used: Ledger, request: Items) -> bool:
     """Do *used* and *request* together stay within *limit*?"""
     for d, v in request:  # noqa: SIM110  (asked for every task: a generator takes twice the time)
-        if v > 0 and d != PODS and used.get(d, 0) + v > limit.get(d, 0):
+        if v > 0 and d != PODS and (used[d] + v if d in used else v) > limit.get(d, 0):
             return False
     return True
 
@@ -99,7 +99,8 @@ def fits_beside(limit: Ledger, parts: Iterable[tuple[Ledger, int]], request: Ite
     for d, v in request:
         if v > 0 and d != PODS:
             for amounts, times in parts:
-                v += times * amounts.get(d, 0)
+                if d in amounts:
+                    v += times * amounts[d]
             if v > limit.get(d, 0):
                 return False
     return True
@@ -119,7 +120,7 @@ def room(limit: Ledger, used: Ledger, request: Items) -> int:
 def within(part: Ledger, whole: Ledger) -> bool:
     """Is *part* at most *whole* in every dimension, within the tolerance (missing counts as 0)?"""
     for d, v in part.items():  # noqa: SIM110  (as above)
-        if v - whole.get(d, 0) >= TOLERANCE:
+        if (v - whole[d] if d in whole else v) >= TOLERANCE:
             return False
     return True
 
@@ -148,7 +149,7 @@ def summed(tasks: Iterable[Task]) -> dict[int, Number]:
 def added(into: dict[int, Number], what: Items, sign: int = 1) -> None:
     """Add (or with -1 take away) amounts, in place."""
     for d, v in what:
-        into[d] = into.get(d, 0) + sign * v
+        into[d] = into[d] + sign * v if d in into else sign * v
 
 
 def added_up(parts: Iterable[tuple[Ledger, int]]) -> dict[int, Number]:

@@ -59,7 +59,7 @@ class TaskGroup(Sealed):
         """*shared*: have the tasks of another group, and follow them."""
         self._tasks: TaskMap = shared._tasks if shared is not None else TaskMap()
         self._by_status: tuple[TaskMap, ...] = (
-            shared._by_status if shared is not None else tuple(TaskMap() for _ in range(STATUS_COUNT))
+            shared._by_status if shared is not None else tuple([TaskMap() for _ in range(STATUS_COUNT)])
         )
         self._role_counts: dict[str, list[int]] = shared._role_counts if shared is not None else {}
         self.tasks = self._tasks

@@ -155,7 +155,7 @@ class Task(Sealed):
         self.devices = ()
         self._order = pod_index(meta.name)
 
-    def _beside(self, pod: Pod, key: str, node: Node) -> Task:
+    def _beside(self, pod: Pod, key: str, node: Node | None) -> Task:
         """The task of another pod of its job that says the same of itself but for its name, its age and its place."""
         meta, mine = pod.metadata, self.pod.metadata
         born = meta.creation_timestamp

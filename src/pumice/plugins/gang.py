@@ -54,17 +54,18 @@ class Gang(Plugin):
         self._fit_errors = outcome.fit_errors if self._heeds_unfit else FitErrors()
 
     def _valid(self, job: Job) -> Verdict:
-        if not job.roles_valid():
+        if job.role_minimums and not job.roles_valid():
             text = "Not enough valid pods of each task for gang-scheduling"
             advice = "the pods that its roles need, or smaller minTaskMember"
             return reject(text, ReasonCode.NOT_ENOUGH_PODS_OF_TASK, advice=advice)
-        if not job.sub_jobs_valid(half=self._halves):
+        if job.policies and not job.sub_jobs_valid(half=self._halves):
             text = "Not enough valid subGroups of each task for gang-scheduling"
             advice = "the sub-groups that it needs, or smaller minSubGroups"
             return reject(text, ReasonCode.NOT_ENOUGH_PODS_OF_TASK, advice=advice)
-        missing = job.min_available - job.valid_count
+        valid = job.valid_count
+        missing = job.min_available - valid
         if missing > 0:
-            text = f"Not enough valid tasks for gang-scheduling, valid: {job.valid_count}, min: {job.min_available}"
+            text = f"Not enough valid tasks for gang-scheduling, valid: {valid}, min: {job.min_available}"
             advice = f"{missing} more pod{'' if missing == 1 else 's'}, or a smaller minMember"
             return reject(text, ReasonCode.NOT_ENOUGH_TASKS, advice=advice)
         return PASS
@@ -74,7 +75,7 @@ class Gang(Plugin):
         unplaceable = self._unplaceable(job) if job.pending_best_effort_count else []
         if job.ready_count + job.pending_best_effort_count - len(unplaceable) < job.min_available:
             return reject(f"{job.ready_count} of {job.min_available} required tasks have a place")
-        if not job.roles_ready(Counter(t.role for t in unplaceable) if unplaceable else None):
+        if job.role_minimums and not job.roles_ready(Counter(t.role for t in unplaceable) if unplaceable else None):
             return reject("a role has fewer tasks with a place than its minimum")
         if job.policies and not job.sub_jobs_ready():
             return reject("too few sub-groups have a place")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -159,6 +159,14 @@ class Assembly:
     """What it was made of."""
     unasked: Container[str] = frozenset()
     """Points that no action asks."""
+    for_waiting: bool = field(init=False)
+    """Do all actions only something for jobs that wait?"""
+    passes_over_vain: bool = field(init=False)
+    """And nothing for those that wait in vain?"""
+
+    def __post_init__(self) -> None:
+        self.for_waiting = all(action.for_waiting for action in self.actions)
+        self.passes_over_vain = all(action.passes_over_vain for action in self.actions)
 
     def tiers(self) -> list[list[PluginEntry]]:
         """Fresh entries for one session. Where no plugin keeps queues within their capabilities, one comes last."""

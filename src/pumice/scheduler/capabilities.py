@@ -33,7 +33,9 @@ class Capabilities(Plugin):
             ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room, stamp=self._stamp)
 
     def on_session_reopen(self, ssn: Session) -> bool:
-        limited = any(queue.capability.amounts for queue in ssn.queues.values())
+        limited = False
+        for queue in ssn.queues.values():
+            limited = limited or bool(queue.capability.amounts)
         stands = limited == getattr(self, "_limited", limited)
         self._ssn, self._limited = ssn, limited
         self._below: dict[str, list[Queue]] = {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -129,8 +128,11 @@ def _run(
         if inspect is not None:
             inspect(session)
         begun = time.perf_counter()
-        with nullcontext() if promised is None else promised.counted():
+        if promised is None:
             session.close()
+        else:
+            with promised.counted():
+                session.close()
     except BaseException:
         session.break_off()
         take_back(state, sent)
@@ -175,11 +177,15 @@ def _run(
 def _act(session: Session, assembly: Assembly) -> None:
     """Let every action do what it has to; those for who waits only where somebody does."""
     waits = somebody_waits(session.state)
+    timed = session.runtime.metered
     for action in assembly.actions:
         if action.for_waiting and not waits:
             continue
-        begun = time.perf_counter()
         session.acting = action
+        if not timed:
+            action.execute(session)
+            continue
+        begun = time.perf_counter()
         action.execute(session)
         session.timings["action", action.name] = time.perf_counter() - begun
     session.acting = None
@@ -187,6 +193,8 @@ def _act(session: Session, assembly: Assembly) -> None:
 
 def _pipelined(session: Session) -> dict[str, dict[str, str]]:
     waiting: dict[str, dict[str, str]] = {}
+    if not (session.outcome.kept or session.outcome.promises):
+        return waiting
     operations = [op for statement in session.outcome.kept for op in statement.operations] + session.outcome.promises
     for op in operations:
         task = op.task

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any, Protocol
 
 from pumice.clock import Clock
@@ -108,16 +107,11 @@ class Loop:
         if witness is not None:
             conf = self._assembly.conf
             witness.deciding(conf.digest, conf.to_data)
-        with self.watchdog.cycle() if self.watchdog is not None else nullcontext():
-            report = run_cycle(
-                self.state,
-                self._assembly,
-                self.runtime,
-                shard=self.shard,
-                environment=self.environment,
-                details=details,
-                inspect=self.inspect,
-            )
+        if self.watchdog is None:
+            report = self._cycle(details)
+        else:
+            with self.watchdog.cycle():
+                report = self._cycle(details)
         if witness is not None:
             witness.decided(report.intents)
         if report.intents:
@@ -125,3 +119,14 @@ class Loop:
         if self.after is not None:
             self.after(report)
         return report
+
+    def _cycle(self, details: bool) -> CycleReport:
+        return run_cycle(
+            self.state,
+            self._assembly,
+            self.runtime,
+            shard=self.shard,
+            environment=self.environment,
+            details=details,
+            inspect=self.inspect,
+        )

@@ -3,12 +3,12 @@ the few moves at the end, and nothing else changes it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from pumice.model import dimensions
-from pumice.model.api import AnyObject
+from pumice.model.api import AnyObject, Pod, Quantity
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
 from pumice.model.job import Job, JobMap
 from pumice.model.namespace import Namespace
@@ -26,6 +26,7 @@ from pumice.state.contributions import Contribution, JobSum, contribute, of_queu
 from pumice.state.devices import DeviceTable
 from pumice.state.eviction_refusals import RefusedEviction
 from pumice.state.pods import FromLabels
+from pumice.state.runs import PodRun
 from pumice.state.sums import EqualMoves, add, add_up, count_in_queue
 from pumice.state.table import NodeTable
 
@@ -101,10 +102,14 @@ class ClusterState:
         self.now = 0.0
         self.arrivals: GatheredTasks | None = None
         """Where pods are gathered that come with their places; None outside of `apply_all`."""
+        self.run: PodRun | None = None
+        """Where pods are gathered that come, start or go together; None outside of `apply_all`."""
         self.adds_later = False
         """Are moves of tasks added up once for as many equal ones as follow each other? Then sums lag behind."""
         self.moves: EqualMoves | None = None
         """Those that were not added up yet."""
+        self.minimums: dict[tuple[tuple[str, Quantity], ...], Resources] = {}
+        """What PodGroups wrote that they need at least, and what it says."""
         self.last_labels: FromLabels | None = None
         """What the labels and annotations of the last pod say."""
         self._names_again = 0.0
@@ -116,7 +121,7 @@ class ClusterState:
         An object that breaks a rule is remembered in `problems` and does not stop anything else.
         """
         self.moment += 1
-        if isinstance(event, Seen):
+        if event.__class__ is Seen:
             handlers.seen(self, event.object)
             return
         self.settle()
@@ -130,21 +135,34 @@ class ClusterState:
 
     def apply_all(self, events: Iterable[ClusterEvent]) -> None:
         """Take in several events in order."""
-        arrivals = self.arrivals = GatheredTasks(self)
+        arrivals, run = GatheredTasks(self), PodRun(self)
+        self.arrivals, self.run = arrivals, run
+        alike = 0
         self.adds_later = True
         try:
             for event in arrivals.others(events):
+                if event.__class__ is Seen:
+                    pod = event.object
+                    if pod.__class__ is Pod and run.take(pod):
+                        alike += 1
+                        continue
+                elif event.__class__ is Gone and event.kind == "Pod" and run.lose(event.key):
+                    alike += 1
+                    continue
+                run.settle()
                 self.apply(event)
         finally:
-            self.arrivals = None
+            run.settle()
+            self.arrivals = self.run = None
             arrivals.settle()
-            self.moment += arrivals.alike
-            self.versions["Pod"] = self.versions.get("Pod", 0) + arrivals.alike
+            alike += arrivals.alike
+            self.moment += alike
+            self.versions["Pod"] = self.versions.get("Pod", 0) + alike
             self.add_up()
 
     def settle(self) -> None:
         """Something else is about to happen than that another pod comes: have the sums and columns up to date."""
-        if self.arrivals is not None:
+        if self.arrivals is not None and self.arrivals._run is not None:
             self.arrivals.settle()
 
     def add_up(self) -> None:
@@ -172,7 +190,8 @@ class ClusterState:
         if not self.dirty:
             return
         for job in self.dirty.values():
-            self.recontribute(job)
+            if job.in_session or job._contribution[0]:  # else it contributes nothing since it left its queue
+                self.recontribute(job)
         self.changed_jobs.update(self.dirty)
         self.dirty = {}
 
@@ -257,6 +276,16 @@ class ClusterState:
                 self.move(task, status, node)
         else:
             together.shift_many(self, tasks, nodes, status)
+
+    def place_in_turn(self, tasks: Sequence[Task], best: Callable[[], int]) -> list[Node]:
+        """Give equal, pending tasks of one job a place each, where *best* says when those before have theirs.
+
+        *best* gives a row of the node table, or less than 0 for none: then no more are placed. For tasks without a
+        sub-job that ask for something, while no room is held. As `move` one by one, only faster.
+
+        :raises IllegalMove: one of them is not pending.
+        """
+        return together.shift_in_turn(self, tasks, best, S.ALLOCATED)
 
     def confirm(self, task: Task) -> None:
         """An allocated task is now being bound: it is assumed until it is seen.
@@ -392,7 +421,8 @@ class ClusterState:
 
     def end_session(self) -> None:
         """What this session evicted is from now on simply terminating."""
-        self.release_rooms()
+        if self.rooms or self.held_rooms:
+            self.release_rooms()
         self.asides.clear()
         for task in self.evicted_now:
             if task.evicted:
@@ -403,8 +433,9 @@ class ClusterState:
     def _trim_rows(self) -> None:
         """Forget changes of rows so long ago that whoever reads them looks at all rows anyway."""
         table = self.table
-        table.touched.trim(4 * max(table.size, 1024))
-        table.changed.trim(4 * max(table.size, 1024))
+        keep = 4 * max(table.size, 1024)
+        table.touched.trim(keep)
+        table.changed.trim(keep)
 
     def set_phase(self, job: Job, phase: str) -> None:
         """Change the phase of a job's PodGroup."""

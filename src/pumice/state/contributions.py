@@ -15,6 +15,7 @@ from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.resources import EMPTY, Number, Resources
 from pumice.model.status import JobPhase
+from pumice.state.writing import find
 
 _MOST_FAILURES: Final = 10
 """So many are kept; the rest would say the same."""
@@ -94,7 +95,12 @@ def _lacking(held: Mapping[int, Number], minimum: Resources) -> Resources:
         return EMPTY
     if not held and min(minimum.amounts.values(), default=1) > 0:
         return minimum
-    lacks = {d: v - held.get(d, 0) for d, v in minimum.items() if v > held.get(d, 0)}
+    lacks = {}
+    for d, v in minimum.amounts.items():
+        if d in held:
+            v -= held[d]
+        if v > 0:
+            lacks[d] = v
     return Resources(lacks) if lacks else EMPTY
 
 
@@ -103,7 +109,12 @@ def _beyond(held: Mapping[int, Number], minimum: Resources | None) -> Resources:
     least = minimum.amounts if minimum is not None else EMPTY.amounts
     if not held or held == least:
         return EMPTY
-    more = {d: v - least.get(d, 0) for d, v in held.items() if v > least.get(d, 0)}
+    more = {}
+    for d, v in held.items():
+        if d in least:
+            v -= least[d]
+        if v > 0:
+            more[d] = v
     return Resources(more) if more else EMPTY
 
 
@@ -130,9 +141,13 @@ def contribute(queues: Mapping[str, Queue], before: Contributed, now: Contribute
     """Let a job contribute to its queue what it does now, and no longer what it did; False where that is the same."""
     if before[0] == now[0] and before[1] is now[1] and before[2] is now[2] and before[3] is now[3]:
         return False
+    queue: Queue | None = None
     for part, sign in ((before, -1), (now, 1)):
         name, inqueue, elastic, in_vain = part
-        queue = queues.get(name) if name else None
+        if not name:
+            continue
+        if queue is None or queue.name != name:
+            queue = find(queues, name)
         if queue is not None:
             if inqueue is not EMPTY:
                 _add(queue._inqueue, inqueue, sign)
@@ -146,5 +161,5 @@ def contribute(queues: Mapping[str, Queue], before: Contributed, now: Contribute
 def _add(into: dict[int, Number], what: Resources, sign: int) -> None:
     if what is EMPTY:
         return
-    for d, v in what.items():
-        into[d] = into.get(d, 0) + sign * v
+    for d, v in what.amounts.items():
+        into[d] = into[d] + sign * v if d in into else sign * v

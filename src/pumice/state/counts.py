@@ -51,6 +51,8 @@ SUMS: Final = tuple(
     tuple(tuple(b - a for a, b in zip(COUNTS[x][5:], COUNTS[y][5:], strict=True)) for y in _EVERY) for x in _EVERY
 )
 """[before][after]: what a move does to allocated, held, pending and total."""
+HOLDS: Final = tuple(COUNTS[s] is _PLACED for s in _EVERY)
+"""Does a task of that status hold its place, and is it seen there?"""
 NOTHING: Final = (0, 0, 0, 0)
 ALLOWED: Final = tuple(tuple((x, y) in MOVES for y in S) for x in S)
 """[before][after]: may a session do that?"""

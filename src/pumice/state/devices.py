@@ -14,7 +14,7 @@ from pumice.model.node import Node
 from pumice.model.resources import Resources, dim
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
-from pumice.state.writing import set_devices
+from pumice.state.writing import find, set_devices
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -195,20 +195,26 @@ class DeviceTable:
     # -- holding ----------------------------------------------------------------------------------------------------
     def pick(self, task: Task, node: Node, order: Callable[[Sequence[int]], Sequence[int]] | None = None) -> list[int]:
         """Devices for a task on a node, lowest index first or as *order* sorts them; fewer if over-full."""
-        request = task.klass.gpu
+        request, row = task.klass.gpu, node.row
         if request is None:
             return []
-        share = self._share_on(node.row, request)
-        fitting = [d for d, left in enumerate(self._free_on(node.row)) if left >= share]
+        share = self._share_on(row, request) if request.memory else request.milli
+        if self._promises or self._with_broken or row >= self._cap:
+            fitting = [d for d, left in enumerate(self._free_on(row)) if left >= share]
+        else:
+            most, held = WHOLE - share, self.held[row, : self.count.item(row)].tolist()
+            fitting = [d for d, taken in enumerate(held) if taken <= most]
         if order is not None:
             fitting = list(order(fitting))
         return fitting[: request.devices]
 
     def _named(self, task: Task, node: Node) -> list[int]:
         """The devices that a pod says it got, where it can have got them."""
-        named = task.annotations.get(keys.GPU_INDEX, "")
+        named: str = find(task.annotations, keys.GPU_INDEX, "")
+        if not named:
+            return []
         request = task.klass.gpu
-        parts = named.split(",") if named and request is not None and len(named) <= 256 else []
+        parts = named.split(",") if request is not None and len(named) <= 256 else []
         if request is None or len(parts) != request.devices or not all(p.isascii() and p.isdigit() for p in parts):
             return []
         share, free = self._share_on(node.row, request), self._free_on(node.row)
@@ -237,20 +243,28 @@ class DeviceTable:
         request = task.klass.gpu
         if request is None:
             return
-        share = min(self._share_on(node.row, request), WHOLE)
-        if not request.whole:
-            self._sharing.add(task.uid)
+        row, uid, share, held, holders = node.row, task.uid, request.milli, self.held, self.holders
+        if request.memory or share != WHOLE:
+            share = min(self._share_on(row, request), WHOLE)
+            self._sharing.add(uid)
         for device in devices:
-            self.held[node.row, device] += share
-            self.holders.setdefault((node.row, device), {})[task.uid] = share
+            held[row, device] += share
+            known = holders.get((row, device))
+            if known is None:
+                holders[row, device] = {uid: share}
+            else:
+                known[uid] = share
         set_devices(task, tuple(devices))
 
     def give_back(self, task: Task, row: int) -> None:
         """Take a task off its devices."""
+        held, holders, uid = self.held, self.holders, task.uid
         for device in task.devices:
-            share = self.holders.get((row, device), {}).pop(task.uid, 0)
-            self.held[row, device] -= share
-        self._sharing.discard(task.uid)
+            known = holders.get((row, device))
+            if known is not None and uid in known:
+                held[row, device] -= known.pop(uid)
+        if self._sharing:
+            self._sharing.discard(uid)
         set_devices(task, ())
 
     def follow(

@@ -7,29 +7,36 @@ from typing import TYPE_CHECKING, Final
 from pumice.errors import InvalidInput
 from pumice.model import native
 from pumice.model.api import Pod, PodGroup, QueueObject
+from pumice.model.dimensions import Dimension
 from pumice.model.job import Job
-from pumice.model.mapping import frozen, labels_of
+from pumice.model.mapping import ReadOnlyMap, frozen, labels_of
 from pumice.model.native import NativePodGroup
 from pumice.model.queue import Queue
-from pumice.model.resources import Resources, TooManyNames
+from pumice.model.resources import Quantities, Resources, TooManyNames
 from pumice.state import sums
 from pumice.state import writing as w
 from pumice.state.classes import Feature
 from pumice.state.counts import OUT
 from pumice.state.pods import join_sub_job
 from pumice.state.saying import speaks_for, told
-from pumice.state.writing import empty, put, take, unsealed
+from pumice.state.writing import empty, find, put, take, unsealed
 
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState
 
+_MOST_MINIMUMS: Final = 1000
+"""So many that PodGroups write are known."""
+_NO_MINIMUMS: Final[ReadOnlyMap[str, int]] = ReadOnlyMap()
 _HIDDEN: Final = f"{native.POD_GROUP} {{}}: a PodGroup of Volcano's has this name, and counts"
 
 
 def group_seen(state: ClusterState, obj: PodGroup) -> None:
     """A PodGroup was added or changed."""
     key = obj.key
-    job = state.jobs.get(key)
+    job: Job | None = find(state.jobs, key)
+    if job is not None and job.in_session and obj.__class__ is PodGroup and _only_status_differs(job, obj):
+        _status_seen(state, job, obj)
+        return
     if isinstance(obj, NativePodGroup):
         state.kind(native.POD_GROUP)[key] = obj
         if job is not None and job.group is not None and job.kind != native.POD_GROUP:
@@ -69,7 +76,7 @@ def _take_over(state: ClusterState, job: Job, obj: PodGroup) -> None:
     said = told(state, job, obj)
     minimum: Resources | None = None
     try:
-        minimum = Resources.parse(spec.min_resources) if spec.min_resources is not None else None
+        minimum = _parsed(state, spec.min_resources) if spec.min_resources is not None else None
     except InvalidInput as exc:
         problem = f"PodGroup {obj.key}: minResources: {exc}"
         if isinstance(exc, TooManyNames):
@@ -80,7 +87,7 @@ def _take_over(state: ClusterState, job: Job, obj: PodGroup) -> None:
         job.queue = said.queue or state.default_queue
         job.together = said.together
         job.min_available = max(spec.min_member, 0)
-        job.role_minimums = frozen(spec.min_task_member or {})
+        job.role_minimums = frozen(spec.min_task_member) if spec.min_task_member else _NO_MINIMUMS
         job.role_total = sum(job.role_minimums.values())
         job.creation = meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
         job.labels, job.annotations = labels_of(said.labels), labels_of(said.annotations)
@@ -90,6 +97,22 @@ def _take_over(state: ClusterState, job: Job, obj: PodGroup) -> None:
         job.version += 1
     if isinstance(obj, NativePodGroup) and obj.spec.topology_key:
         state.classes.features.add(Feature.GROUP_DOMAIN)
+
+
+def _parsed(state: ClusterState, written: Quantities) -> Resources:
+    """What a PodGroup needs at least; many say the same, and are read once.
+
+    :raises InvalidInput: a quantity that is none; the message names it.
+    """
+    said = tuple(written.items())
+    known = state.minimums.get(said)
+    if known is None:
+        known = Resources.parse(written)
+        if not any(isinstance(d, Dimension) for d in known.amounts):  # what is kept would keep their names in use
+            if len(state.minimums) >= _MOST_MINIMUMS:
+                state.minimums.clear()
+            state.minimums[said] = known
+    return known
 
 
 def _only_status_differs(job: Job, obj: PodGroup) -> bool:
@@ -136,7 +159,7 @@ def workload_seen(state: ClusterState, key: str) -> None:
 def _leave_queue(state: ClusterState, job: Job) -> None:
     """Take a job out of its queue's sums."""
     sums.add_up(state)
-    queue = state.queues.get(job.queue) if job.in_session else None
+    queue: Queue | None = find(state.queues, job.queue) if job.in_session else None
     if queue is not None:
         sums.tally_job(queue, job, -1)
     w.set_in_session(job, False)
@@ -150,7 +173,7 @@ def _leave_queue(state: ClusterState, job: Job) -> None:
 def _enter_queue(state: ClusterState, job: Job) -> None:
     """Count a job in its queue, if it has a PodGroup and its queue exists."""
     sums.add_up(state)
-    queue = state.queues.get(job.queue)
+    queue: Queue | None = find(state.queues, job.queue)
     state.mark(job)
     if job.group is None:
         return

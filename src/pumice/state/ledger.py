@@ -15,7 +15,7 @@ from pumice.model.node import Node
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task, TaskClass
 from pumice.state import writing as w
-from pumice.state.counts import ALLOWED, COLUMNS, NOTHING, ON, OUT, THERE, Items
+from pumice.state.counts import ALLOWED, COLUMNS, HOLDS, NOTHING, ON, OUT, THERE, Items
 from pumice.state.sums import add, count, tally
 from pumice.state.table import NodeTable
 from pumice.state.writing import put, take
@@ -84,10 +84,13 @@ def shift(
 def _leave(state: ClusterState, task: Task, before: int, node: Node) -> None:
     """A task is no longer on a node, and counts nowhere there."""
     table, row, klass = state.table, node.row, task.klass
-    table.book(row, klass.items, *COLUMNS[before][OUT])
+    take(node.tasks, task.uid, None)
     if used := ON[before][1]:
         add(state.used_total, klass.items, -used)
-    take(node.tasks, task.uid, None)
+    if HOLDS[before] and not task.evicted:
+        table.place(row, klass, -1)
+        return
+    table.book(row, klass.items, *COLUMNS[before][OUT])
     if task.evicted:
         _evict(table, row, klass.items, -1)
     else:
@@ -98,10 +101,13 @@ def _leave(state: ClusterState, task: Task, before: int, node: Node) -> None:
 def _arrive(state: ClusterState, task: Task, after: int, node: Node, evicted: bool) -> None:
     """A task is now on a node, and counts there."""
     table, row, klass = state.table, node.row, task.klass
-    table.book(row, klass.items, *ON[after])
+    put(node.tasks, task.uid, task)
     if used := ON[after][1]:
         add(state.used_total, klass.items, used)
-    put(node.tasks, task.uid, task)
+    if HOLDS[after] and not evicted:
+        table.place(row, klass, 1)
+        return
+    table.book(row, klass.items, *ON[after])
     table.touched.add(row)
     if evicted:
         _evict(table, row, klass.items, 1)

@@ -126,12 +126,12 @@ def pod_seen(state: ClusterState, pod: Pod) -> None:
     if known.uid in state.assumed:
         under_way = known.status == S.RELEASING or not pod.spec.node_name
         if under_way and status not in (S.RELEASING, *_FINISHED):  # whatever phase somebody wrote into it
-            if _same_but_for_its_place(known, pod):  # else it is looked at when what is under way is over
+            if same_but_for_its_place(known, pod):  # else it is looked at when what is under way is over
                 w.set_pod(known, pod)
             return
         del state.assumed[known.uid]
         w.set_assumed_at(known, None)
-    fresh = None if _same_but_for_its_place(known, pod) else _new_task(state, pod)
+    fresh = None if same_but_for_its_place(known, pod) else _new_task(state, pod)
     if fresh is None or _same_identity(known, fresh):
         node = state.table.by_name.get(pod.spec.node_name) if pod.spec.node_name else None
         moved = (known.status, known.node) != (status, None if status in _FINISHED else node)
@@ -156,7 +156,7 @@ _SPEC: Final = attrgetter(*(name for name in PodSpec.__struct_fields__ if name !
 """Everything that a pod's spec says but for where it is."""
 
 
-def _same_but_for_its_place(known: Task, pod: Pod) -> bool:
+def same_but_for_its_place(known: Task, pod: Pod) -> bool:
     """Does a pod say of itself what it said before, its node and its status aside? So it is when it starts or ends."""
     before, now = known.pod.metadata, pod.metadata
     same = before is now or (before.labels == now.labels and before.annotations == now.annotations)
@@ -187,6 +187,9 @@ def _add_task(state: ClusterState, task: Task, key: str, status: TaskStatus) -> 
         _join(state, task)
     ledger.shift(state, task, OUT, status, node)
     _orphan(state, task, node_name)
+    if state.run is not None and status is S.PENDING and task.job_key and task.sub_job is None:
+        alike = not (task.invalid or task.best_effort) and task.pod.spec.scheduling_group is None
+        state.run.like = task if alike else None
 
 
 def _join(state: ClusterState, task: Task) -> None:

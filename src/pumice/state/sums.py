@@ -11,7 +11,7 @@ from pumice.model.resources import Number
 from pumice.model.status import STATUS_COUNT, TaskStatus
 from pumice.model.task import Task
 from pumice.state import writing as w
-from pumice.state.counts import NOTHING, OUT, SUMS, Items
+from pumice.state.counts import NOTHING, ON, OUT, SUMS, Items
 from pumice.state.writing import find, put, take
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _add_up(state: ClusterState, job: Job, task: Task, moved: tuple[int, ...], t
     for amounts, sign in sums:
         by = sign * times
         for d, v in items:
-            amounts[d] = amounts.get(d, 0) + by * v
+            amounts[d] = amounts[d] + by * v if d in amounts else by * v
     if queue is not None:
         w.set_queue_version(queue, queue.version + 1)
 
@@ -141,7 +141,24 @@ def count_in_queue(queue: Queue, items: Sequence[tuple[int, Number]], sign: int)
 def add(into: dict[int, Number], items: Sequence[tuple[int, Number]], times: int) -> None:
     """Add amounts so many times, in place."""
     for d, v in items:
-        into[d] = into.get(d, 0) + times * v
+        into[d] = into[d] + times * v if d in into else times * v
+
+
+def count_moved(state: ClusterState, task: Task, before: int, after: int, times: int) -> None:
+    """So many tasks of a job, like this one to who counts them, went from one status to another, came or went.
+
+    Where they are, and which tasks the job has in which status, is known already. Not for sub-jobs.
+    """
+    job, used = task.job, ON[after][1] - ON[before][1]
+    counts = job._role_counts[task.role]
+    if before != OUT:
+        counts[before] -= times
+    if after != OUT:
+        counts[after] += times
+    if used:
+        add(state.used_total, task.klass.items, used * times)
+    w.set_group_version(job, job.version + times)
+    tally(state, job, task, before, after, times)
 
 
 def count_placed(job: Job, role: str, status: TaskStatus, times: int) -> None:

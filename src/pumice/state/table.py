@@ -24,34 +24,34 @@ Codes = npt.NDArray[np.int32]
 _ODD: Final = 0x9E3779B97F4A7C15
 """Its powers are spread evenly over all numbers."""
 LEDGERS: Final = ("allocatable", "capacity", "idle", "used", "releasing", "pipelined", "evicted")
+_ALL: Final = len(LEDGERS)
 _IDLE, _USED, _RELEASING, _PIPELINED = (LEDGERS.index(name) for name in ("idle", "used", "releasing", "pipelined"))
 
 
 class RowLog:
     """Rows in the order in which they changed. A reader remembers a position and asks what came after it."""
 
-    __slots__ = ("_base", "_rows")
+    __slots__ = ("_base", "_rows", "position")
 
     def __init__(self) -> None:
         self._rows: list[int] = []
         self._base = 0
-
-    @property
-    def position(self) -> int:
-        """Where the log ends now."""
-        return self._base + len(self._rows)
+        self.position = 0
+        """Where the log ends now; for reading."""
 
     def get_position(self) -> int:
         """Where the log ends now, for who asks later."""
-        return self._base + len(self._rows)
+        return self.position
 
     def add(self, row: int) -> None:
         """One row changed."""
         self._rows.append(row)
+        self.position += 1
 
     def extend(self, rows: Iterable[int]) -> None:
         """Several rows changed."""
         self._rows.extend(rows)
+        self.position = self._base + len(self._rows)
 
     def since(self, position: int) -> set[int] | None:
         """The rows that changed after *position*; None when the log no longer reaches back that far."""
@@ -356,7 +356,7 @@ class NodeTable:
         self, rows: Sequence[int], each: Sequence[int] | int, klass: TaskClass, counts: Sequence[int]
     ) -> None:
         """Put tasks of a class on rows, so many on *each*; *counts*: in idle, used, releasing and pipelined."""
-        width, last = self.width, len(LEDGERS) * self.width
+        width, last = self.width, _ALL * self.width
         lines, by = [last, last + 1, last + 2], [klass.nonzero_cpu, klass.nonzero_memory, 1]
         for ledger, times in zip((_IDLE, _USED, _RELEASING, _PIPELINED), counts, strict=True):
             if times:
@@ -367,9 +367,21 @@ class NodeTable:
         self._block.reshape(-1)[at.ravel()] += more
         self.touched.extend(rows)
 
+    def place(self, row: int, klass: TaskClass, times: int) -> None:
+        """Let so many more tasks of a class, or fewer, have their place on a row: they hold it, and are seen there."""
+        cells, width = self.cells, self.width
+        idle, used, last = _IDLE * width, _USED * width, _ALL * width
+        for d, v in klass.items:
+            cells[idle + d, row] -= times * v
+            cells[used + d, row] += times * v
+        cells[last, row] += times * klass.nonzero_cpu
+        cells[last + 1, row] += times * klass.nonzero_memory
+        cells[last + 2, row] += times
+        self.touched.add(row)
+
     def show(self, row: int, cpu: int, memory: int, sign: int) -> None:
         """Count (+1) or no longer count (-1) a pod, with the *cpu* and *memory* that kube-scheduler assumes for it."""
-        cells, last = self.cells, len(LEDGERS) * self.width
+        cells, last = self.cells, _ALL * self.width
         cells[last, row] += sign * cpu
         cells[last + 1, row] += sign * memory
         cells[last + 2, row] += sign

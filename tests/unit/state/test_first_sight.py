@@ -9,23 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import force_setattr, replace
+from state_facts import BASE, facts
 
 from effort import examples
-from pumice.model.api import AnyObject, ClaimVolume, Pod, PodSpec, SchedulingGroup, Toleration, Volume
+from pumice.model.api import ClaimVolume, Pod, PodSpec, SchedulingGroup, Toleration, Volume
 from pumice.model.events import ClusterEvent, Gone, Seen
-from pumice.model.status import TaskStatus
 from pumice.state.cluster import ClusterState
 from pumice.state.invariants import violations
 from pumice.testing import job, node, pod, queue
-
-BASE: list[AnyObject] = [
-    *(queue("default"), queue("other"), node("n1", cpu=64, gpu=8), node("n2", cpu=64, gpu=8)),
-    *(
-        group
-        for name, where in (("a", "default"), ("b", "other"), ("lost", "nowhere"))
-        for group in job(name, tasks=0, queue=where)
-    ),
-]
 
 
 @st.composite
@@ -40,32 +31,6 @@ def running(draw: st.DrawFn, number: int) -> Pod:
         phase=draw(st.sampled_from(["Running", "Pending", "Succeeded"])),
         role=draw(st.sampled_from(["", "worker"])),
     )
-
-
-def facts(state: ClusterState) -> dict[str, object]:
-    table = state.table
-    size = table.size
-    return {
-        "nodes": {n.name: (n.idle, n.used, sorted(n.tasks)) for n in state.nodes.values()},
-        "counts": (table.pod_count[:size].tolist(), table.nonzero_requested[:, :size].tolist(), table.in_flux),
-        "jobs": {
-            j.uid: (
-                j.version > 0,
-                j.allocated,
-                j.held,
-                j.total_request,
-                {s: sorted(j.with_status(s)) for s in TaskStatus},
-            )
-            for j in state.jobs.values()
-        },
-        "roles": {j.uid: dict(j._role_counts) for j in state.jobs.values()},
-        "queues": {q.name: (q.allocated, q.held, q.pending, sorted(q.waiting)) for q in state.queues.values()},
-        "namespaces": {n.name: {d: v for d, v in n._allocated.items() if v} for n in state.namespaces.values()},
-        "used": {d: v for d, v in state.used_total.items() if v},
-        "devices": {t.key: t.devices for t in state.tasks.values()},
-        "said": {t.key: (t.role, t.priority, t.preemptable, t.job_key) for t in state.tasks.values()},
-        "orphans": {n: sorted(t) for n, t in state.orphans.items()},
-    }
 
 
 @settings(max_examples=examples(60), deadline=None)

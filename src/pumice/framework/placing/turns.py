@@ -40,15 +40,20 @@ class Turns:
                 ssn.state.set_phase(waiting, JobPhase.INQUEUE)
         backlog = ssn.orders.backlog()
         self._key = ssn.orders.job_key()
+        self._visits: dict[str, Visit] = {}
         if memory is None:
-            self._visits = {name: backlog.visit(name) for name in backlog.queues()}
+            for name in backlog.queues():
+                self._visits[name] = backlog.visit(name)
         else:
             memory.catch_up(ssn, backlog)
-            visits = ((name, memory.visit(backlog, name)) for name in backlog.queues())
-            self._visits = {name: visit for name, visit in visits if visit is not None}
+            for name in backlog.queues():
+                visit = memory.visit(backlog, name)
+                if visit is not None:
+                    self._visits[name] = visit
             ssn.outcome.refusals.stand(memory.queues)
             ssn.outcome.fit_errors.stand(memory.errors)
-        self._queues = ssn.orders.queue_heap(ssn.queues[name] for name in self._visits)
+        queues = ssn.queues
+        self._queues = ssn.orders.queue_heap([queues[name] for name in self._visits])
         self._tasks_left: dict[str, WaitingTasks] = {}
 
     def next(self) -> tuple[Queue, Visit] | None:

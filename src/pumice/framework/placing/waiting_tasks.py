@@ -252,7 +252,7 @@ def _place_many(
     if room < 2:
         return 0
     if room <= _FEW:
-        placed = _place_few(ssn, tasks, room, statement, search)
+        placed = _place_few(tasks, room, statement, search)
         if placed:
             return placed
     rows = search.plan(first, room)
@@ -269,25 +269,14 @@ def _place_many(
     return done
 
 
-def _place_few(ssn: Session, tasks: deque[Task], most: int, statement: Statement, search: NodeSearch) -> int:
-    """Place up to *most* equal tasks, each where the amounts of nodes alone say it; how many were placed.
-
-    What they hold is added up for all of them, unless somebody is asked or told of each.
-    """
+def _place_few(tasks: deque[Task], most: int, statement: Statement, search: NodeSearch) -> int:
+    """Place up to *most* equal tasks, each where the amounts of nodes alone say it; how many were placed."""
     best = search.by_amounts(tasks[0])
     if best is None:
         return 0
-    placed, state, nodes = 0, ssn.state, ssn.state.table.nodes
-    state.adds_later = not ssn.handlers and not ssn.anybody(t.GPU_ORDER)
-    try:
-        while placed < most and (row := best()) >= 0:
-            node = nodes[row]
-            if node is None or statement.allocate(tasks[0], node):
-                break
-            tasks.popleft()
-            placed += 1
-    finally:
-        state.add_up()
+    placed = statement.allocate_in_turn(list(islice(tasks, most)), best)
+    for _ in range(placed):
+        tasks.popleft()
     return placed
 
 

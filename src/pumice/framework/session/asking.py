@@ -139,7 +139,9 @@ class Asking:
 
     def anybody(self, point: Point[..., Any, Any]) -> bool:
         """Does anybody answer at a point?"""
-        return bool(self.chain(point.at))
+        at = point.at
+        known = self._chains.get(at)
+        return bool(self.chain(at) if known is None else known)
 
     # -- asking them ------------------------------------------------------------------------------------------------
     def rule_of(self, point: Point[..., Any, Any]) -> Rule:
@@ -238,8 +240,10 @@ class Asking:
 
     def _unbind_all(self) -> None:
         """Let go of every point; what was handed to the next session stays."""
+        own = self.__dict__
         for name in self._attributes:
-            self.__dict__.pop(name, None)
+            if name in own:
+                del own[name]
         self._attributes = {}
 
     def contain(

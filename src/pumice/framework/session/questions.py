@@ -135,7 +135,9 @@ class Questions(Asking):
             return Verdict(
                 False, text, "pumice", ReasonCode.TOPOLOGY_NOT_MET, advice="the plugin predicates in the conf"
             )
-        return self.ask(t.JOB_VALID, job)
+        return self.plugins_find_valid(job)
+
+    plugins_find_valid = PointAttribute(t.JOB_VALID)
 
     def unmet_topology(self, job: Job) -> Verdict | None:
         """Why nobody can give the job the network topology that it asks for, whatever room there is; None if one can.
@@ -188,7 +190,10 @@ class Questions(Asking):
 
     def allocatable_room(self, queue: Queue, task: Task, wanted: int) -> int:
         """How many equal tasks in a row the queue would take, up to *wanted*; 0 when somebody cannot say."""
-        return int(min(self.ask(t.ROOM, queue, task), wanted))
+        room = self.room_in_queue(queue, task)
+        return wanted if room >= wanted else int(room)
+
+    room_in_queue = PointAttribute(t.ROOM)
 
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> Verdict:
         """May the queue reclaim for these tasks?"""

@@ -412,7 +412,8 @@ class Session(Registration, Questions):
         finally:
             self._opening = ""
             self.timings["open", name] = self.timings.get(("open", name), 0.0) + time.perf_counter() - started
-            self._opened.append((name, plugin))
+            if _closes(plugin):
+                self._opened.append((name, plugin))
 
     def close(self) -> None:
         """Close the plugins, settle phases and conditions, then undo everything that was not committed."""
@@ -431,19 +432,18 @@ class Session(Registration, Questions):
     def close_plugins(self) -> None:
         """Tell every plugin that was opened, once, that the session ends."""
         opened, self._opened = self._opened, []
-        clock, timings = time.perf_counter, self.timings
+        clock, timings, timed = time.perf_counter, self.timings, self.runtime.metered
         begun = clock()
         for name, plugin in opened:
-            if not _closes(plugin):
-                continue
             self._opening = name
             try:
                 plugin.on_session_close(self)
             except FAILS as exc:
                 self.failures.contain(name, "on_session_close", exc, fn=plugin.on_session_close)
-            over = clock()
-            timings["close", name] = over - begun
-            begun = over
+            if timed:
+                over = clock()
+                timings["close", name] = over - begun
+                begun = over
         self._opening = ""
 
     def undo(self) -> None:
@@ -499,7 +499,8 @@ class Session(Registration, Questions):
         """Jobs that changed since the last session closed, by events or by this session, and that are to be told of."""
         if not self._tells:
             return []
-        self._changed.update(self.state.dirty)
+        if self.state.dirty:
+            self._changed.update(self.state.dirty)
         return [j for j in self._changed.values() if j.in_session]
 
     # -- deciding ---------------------------------------------------------------------------------------------------

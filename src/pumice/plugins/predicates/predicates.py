@@ -33,6 +33,7 @@ from pumice.state.classes import Feature
 Reasons = npt.NDArray[np.int32]
 
 TOO_MANY_PODS: Final = reason_id("predicates", "node(s) pod number exceeded")
+_OF_NEIGHBOURS: Final = frozenset({Feature.NEIGHBOURS, Feature.GROUP_DOMAIN})
 
 
 _SWITCHES: Final = (
@@ -98,7 +99,7 @@ class Predicates(Plugin):
     def on_session_reopen(self, ssn: Session) -> bool:
         """What is registered follows from what pods use; what knows about neighbours is made anew."""
         used = ssn.state.classes.features
-        return not used & {Feature.NEIGHBOURS, Feature.GROUP_DOMAIN} and used == self._made_for
+        return used == self._made_for and used.isdisjoint(_OF_NEIGHBOURS)
 
     def _add_volumes(self, ssn: Session) -> None:
         """Limits, zones and binding, for clusters where pods use claims."""

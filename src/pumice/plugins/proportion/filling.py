@@ -164,9 +164,13 @@ class Filling:
             guaranteed = {d: v for d, v in enumerate(self._guarantee[0].tolist()) if v}
             known: dict[int, Number] = {}
             for d in sorted({*wanted, *guaranteed}):
-                most = min(float(total.get(d, 0)), float(limit.get(d, 0)), float(wanted.get(d, 0)))
-                if v := max(most, guaranteed.get(d, 0.0)):
-                    known[d] = v
+                most = float(wanted[d]) if d in total and d in limit and d in wanted else 0.0
+                if most:
+                    most = min(most, float(total[d]), float(limit[d]))
+                if d in guaranteed and guaranteed[d] > most:
+                    most = guaranteed[d]
+                if most:
+                    known[d] = most
             self._ledgers = {name: known}
             self._deserved = self._guarantee
         return self._ledgers[name]
@@ -188,7 +192,10 @@ class Filling:
 
 
 def _request(queue: Queue) -> dict[int, Number]:
-    return dict((queue.allocated + queue.pending).items())
+    wanted = dict(queue.allocated.amounts)
+    for d, v in queue.pending.amounts.items():
+        wanted[d] = wanted[d] + v if d in wanted else v
+    return wanted
 
 
 def real_capability(queue: Queue, spare: Resources) -> dict[int, Number]:
