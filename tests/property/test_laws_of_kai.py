@@ -20,6 +20,7 @@ from pumice.framework.session.runtime import Runtime
 from pumice.kai.plugins.proportion.plugin import KaiProportion
 from pumice.kai.plugins.proportion.standing import ClaimOrder
 from pumice.kai.search import solver
+from pumice.kai.search.alone import AloneJobs
 from pumice.kai.search.choice import KaiChoice
 from pumice.kai.search.hopeless import HopelessTasks
 from pumice.kai.search.ordering import WorkOrder
@@ -231,6 +232,8 @@ LONG_WAYS: dict[str, tuple[Any, str, Any]] = {
     "a job that has no smaller part is searched for as a part": (jobs.JobView, "is_least", False),
     "what a queue may have is asked for every task": (Placer, "_implied", property(lambda _: False, lambda *_: None)),
     "room is looked for on all nodes": (KaiRoom, "fits", lambda room, request, *, now: room._on_all(request, now)),
+    "a job of one task is placed by a plan": (AloneJobs, "bind", lambda *_: False),
+    "whoever may refuse is asked": (KaiWorld, "glances", property(lambda _: {}, lambda *_: None)),
     "a task is bound by a statement": (committing, "nobody_between", lambda _: False),
     "a job of one task is looked at as any other": (jobs, "_only", lambda _: (None, 0)),
     "jobs that ask for the same are passed one by one": (WorkOrder, "pass_likes", lambda _: None),

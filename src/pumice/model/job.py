@@ -222,15 +222,19 @@ class Job(TaskGroup):
 
         A job in one of KAI's queues that says nothing may if its priority is below 100: KAI's rule.
         """
-        said = self.annotations.get(PREEMPTABLE_KEY, self.labels.get(PREEMPTABLE_KEY))
-        if said is not None:
-            return parse_bool(said)
+        if self.annotations or self.labels:
+            said = self.annotations.get(PREEMPTABLE_KEY, self.labels.get(PREEMPTABLE_KEY))
+            if said is not None:
+                return parse_bool(said)
         kai = self._kai(PREEMPTIBILITY_LABEL)
         if kai in ("preemptible", "non-preemptible"):
             return kai == "preemptible"
         if self.priority >= KAI_NON_PREEMPTIBLE and (kai is not None or self._kai(KAI_QUEUE_LABEL) is not None):
             return False
-        return all(t.preemptable for t in self.tasks.values())
+        for task in self.tasks.values():  # noqa: SIM110 - asked of every job
+            if not task.preemptable:
+                return False
+        return True
 
     def _kai(self, label: str) -> str | None:
         """What a label of KAI's says: on the PodGroup, else on a pod, as its pod-grouper would take it over."""
@@ -239,7 +243,7 @@ class Job(TaskGroup):
             if own is not None:
                 return own
         for task in self.tasks.values():
-            if label in task.labels:
+            if task.labels and label in task.labels:
                 return task.labels[label]
         return None
 

@@ -18,7 +18,7 @@ from pumice.model.reason import forget_reason
 from pumice.model.resources import Number, Resources
 from pumice.model.status import JobPhase, TaskStatus
 from pumice.model.task import Task, TaskMap
-from pumice.state import handlers, ledger, together
+from pumice.state import binding, handlers, ledger, together
 from pumice.state import writing as w
 from pumice.state.arrivals import GatheredTasks
 from pumice.state.classes import ClassTable
@@ -286,6 +286,19 @@ class ClusterState:
         :raises IllegalMove: one of them is not pending.
         """
         return together.shift_in_turn(self, tasks, best, S.ALLOCATED)
+
+    def bind_on(self, tasks: Sequence[Task], node: Node) -> None:
+        """Have equal, pending tasks of any jobs be bound on a node; as `move` and `confirm` one by one, only faster.
+
+        :raises IllegalMove: one of them is not pending; nothing was changed.
+        """
+        first = tasks[0]
+        if self.rooms or first.best_effort or (first.klass.gpu is not None and not first.klass.gpu.whole):
+            for task in tasks:
+                self.move(task, S.ALLOCATED, node)
+                self.confirm(task)
+        else:
+            binding.bind_on(self, tasks, node)
 
     def confirm(self, task: Task) -> None:
         """An allocated task is now being bound: it is assumed until it is seen.

@@ -195,18 +195,22 @@ class DeviceTable:
     # -- holding ----------------------------------------------------------------------------------------------------
     def pick(self, task: Task, node: Node, order: Callable[[Sequence[int]], Sequence[int]] | None = None) -> list[int]:
         """Devices for a task on a node, lowest index first or as *order* sorts them; fewer if over-full."""
-        request, row = task.klass.gpu, node.row
+        request = task.klass.gpu
         if request is None:
             return []
-        share = self._share_on(row, request) if request.memory else request.milli
-        if self._promises or self._with_broken or row >= self._cap:
-            fitting = [d for d, left in enumerate(self._free_on(row)) if left >= share]
-        else:
-            most, held = WHOLE - share, self.held[row, : self.count.item(row)].tolist()
-            fitting = [d for d, taken in enumerate(held) if taken <= most]
+        fitting = self.fitting(request, node)
         if order is not None:
             fitting = list(order(fitting))
         return fitting[: request.devices]
+
+    def fitting(self, request: GpuRequest, node: Node) -> list[int]:
+        """The devices of a node that are free enough for a request."""
+        row = node.row
+        share = self._share_on(row, request) if request.memory else request.milli
+        if self._promises or self._with_broken or row >= self._cap:
+            return [d for d, left in enumerate(self._free_on(row)) if left >= share]
+        most, held = WHOLE - share, self.held[row, : self.count.item(row)].tolist()
+        return [d for d, taken in enumerate(held) if taken <= most]
 
     def _named(self, task: Task, node: Node) -> list[int]:
         """The devices that a pod says it got, where it can have got them."""
@@ -255,6 +259,18 @@ class DeviceTable:
             else:
                 known[uid] = share
         set_devices(task, tuple(devices))
+
+    def take_in_turn(self, tasks: Sequence[Task], node: Node) -> None:
+        """Book equal tasks that ask for whole devices, each on the first that those before it left."""
+        request = tasks[0].klass.gpu
+        if request is None:
+            return
+        left, many = self.fitting(request, node), request.devices
+        for task in tasks:
+            named = self._named(task, node) if keys.GPU_INDEX in task.annotations else ()
+            devices = named or left[:many]
+            left = [d for d in left if d not in devices] if named else left[many:]
+            self.take(task, node, devices)
 
     def give_back(self, task: Task, row: int) -> None:
         """Take a task off its devices."""

@@ -9,6 +9,7 @@ from pumice.framework.plugin import Action
 from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
 from pumice.kai.search import ordering, placing
+from pumice.kai.search.alone import AloneJobs
 from pumice.kai.search.helping import waiting
 from pumice.kai.search.ordering import WorkOrder
 from pumice.kai.search.placing import Placer
@@ -32,28 +33,41 @@ class KaiAllocate(Action):
         """Serve every job that waits, until nobody can be served."""
         world, placer = world_of(ssn), Placer(ssn)
         _tell_incomplete(world)
+        alone = AloneJobs(ssn, placer.best)
         order = WorkOrder(world, waiting(world, evicting=False), depth=world.settings.depth.get(self.name))
-        while order:
-            job = order.pop()
-            plan = ChangePlan(world)
-            held = job.holds
-            if not placer.place(plan, world.nodes.there, job, promises=False):
-                plan.discard()
-                continue
-            if job.only is None and _waits_in_part(job):
-                plan.convert_to_pipelined(job)
-            if not plan.commit():
-                continue
-            if not held and not job.waits_for_room:
-                world.times.started(job)
-            if job.pending:
-                order.push(job)
+        try:
+            while order:
+                job = order.pop()
+                if not alone.bind(job):
+                    _place(world, placer, order, job)
+        finally:
+            alone.settle()
+
+
+def _place(world: KaiWorld, placer: Placer, order: WorkOrder, job: JobView) -> None:
+    """Place the next piece of a job, and put the job back where more of it waits."""
+    plan = ChangePlan(world)
+    held = job.holds
+    if not placer.place(plan, world.nodes.there, job, promises=False):
+        plan.discard()
+        return
+    if job.only is None and _waits_in_part(job):
+        plan.convert_to_pipelined(job)
+    if not plan.commit():
+        return
+    if not held and not job.waits_for_room:
+        world.times.started(job)
+    if job.pending:
+        order.push(job)
 
 
 def _tell_incomplete(world: KaiWorld) -> None:
     """Say of jobs that are not tried what of them is missing."""
     for job in world.jobs.values():
-        said = unready(job) if job.pending and not job.ready else ""
+        lacks = job.pending and not job.ready
+        if not lacks and not job.unknown:
+            continue
+        said = unready(job) if lacks else ""
         text = "; ".join(filter(None, (said, strays(job))))
         if text:
             world.ssn.outcome.refuse(job.job, Stage.VALID, reject(text, ReasonCode.NOT_ENOUGH_TASKS))

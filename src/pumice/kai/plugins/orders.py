@@ -29,7 +29,7 @@ class KaiPriority(Plugin):
         world = world_of(ssn)
 
         def rank(job: JobView) -> int:
-            seen = world.job_of(job)
+            seen = job if job.__class__ is JobView else world.job_of(job)
             return -(seen if seen is not None else job).priority
 
         ssn.add_job_order_key_fn(self.name, rank)
@@ -45,7 +45,7 @@ class Elastic(Plugin):
         world = world_of(ssn)
 
         def rank(job: JobView) -> int:
-            seen = world.job_of(job)
+            seen = job if job.__class__ is JobView else world.job_of(job)
             return _reached(seen) if seen is not None else 0
 
         ssn.add_job_order_key_fn(self.name, rank)

@@ -69,17 +69,27 @@ class KaiPredicates(Plugin):
             self._usable[node.row] = _usable(node)
         self._near = Neighbourhood(self._world)
         self._biggest: dict[int, int] = {}
-        self._largest: dict[int, TaskRequest] = {}
-        """Requests that the largest node could take."""
+        self._passed: dict[int, TaskRequest] = {}
+        """Class without volumes and claims -> what its tasks ask for, where the largest node could take it."""
         self._spreads, self._any_gpus = not ssn.compat.kai_free_spread, ssn.compat.kai_claimed_gpus
         self._world.steady[self._suits] = lambda task: not self._looks_around(task)
+        self._world.glances[self._possible] = self._surely_possible
         ssn.add_pre_predicate_fn(self.name, self._possible)
         ssn.add_victim_invariant_pre_predicate_fn(self.name, self._possible)
         ssn.add_batch_predicate_fn(self.name, self._suits)
 
     # -- anywhere at all ----------------------------------------------------------------------------------------------
+    def _surely_possible(self, task: TaskView) -> bool:
+        """Has a task of its class passed, and is there nothing about this one that others may not have?"""
+        own = task.task
+        if self._passed.get(own.klass.id) is not task.request or isinstance(own.job.group, NativePodGroup):
+            return False
+        return not own.annotations or not _legacy_mig(task)
+
     def _possible(self, task: TaskView) -> Verdict:
         task = self._world.task_of(task)
+        if self._surely_possible(task):
+            return PASS
         if task.task.annotations and _legacy_mig(task):
             return reject("MIG instances asked for by annotation are not served")
         if task.task.klass.spec.resource_claims and not self._world.serves_claims:
@@ -90,12 +100,9 @@ class KaiPredicates(Plugin):
         missing = self._missing_claim(task)
         if missing:
             return reject(f'persistentvolumeclaim "{missing}" not found')
-        known = self._largest.get(id(task.request))
-        if known is not None and known is task.request:
-            return PASS
         said = self._fits_largest(task)
-        if said is PASS:
-            self._largest[id(task.request)] = task.request
+        if said is PASS and not task.request.claims and not task.task.klass.spec.volumes:
+            self._passed[task.task.klass.id] = task.request
         return said
 
     def _missing_claim(self, task: TaskView) -> str:
@@ -217,7 +224,10 @@ class KaiPredicates(Plugin):
 
 def _legacy_mig(task: TaskView) -> bool:
     """Does it ask for MIG instances by annotation, so that nobody knows which of them it has?"""
-    return any(key.startswith(keys.MIG_ANNOTATIONS) for key in task.task.annotations)
+    for key in task.task.annotations:  # noqa: SIM110 - asked of every task
+        if key.startswith(keys.MIG_ANNOTATIONS):
+            return True
+    return False
 
 
 def _usable(node: Node) -> bool:

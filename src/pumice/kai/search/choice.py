@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.views import Scorer
 from pumice.framework.points.rows import PluginRows
 from pumice.framework.session.session import Session
 from pumice.kai.search.rows import WorldRows
 from pumice.kai.view.ranks import NodeRank
 from pumice.kai.view.standins import as_task
 from pumice.kai.view.tasks import TaskView
-from pumice.kai.view.world import KaiWorld, world_of
+from pumice.kai.view.world import KaiWorld, is_ours, world_of
 from pumice.model.node import Node
 from pumice.model.task import TaskClass
 
@@ -52,6 +53,7 @@ class KaiChoice:
         """Class -> are all filters steady for its tasks, and all scores that are?"""
         self._unsteady = [s for s in self._scorers if s.call not in self._world.steady]
         """Scores that are asked about every task that they apply to."""
+        self._applies = [_applying(self._guard, s) for s in self._unsteady]
         self._orders: dict[int, tuple[Bools, list[NodeRank]] | None] = {}
         """Class -> the nodes to which nobody objects, and the order of nodes, the widest band first; None: the order is
         not known without scores."""
@@ -71,13 +73,13 @@ class KaiChoice:
             return None
         if last.at_once and not ledger.room.fits_on(node.row, request, now=True):
             return None
-        return None if self._is_asked_about(task) else node
+        return None if self.is_asked_about(task) else node
 
     def took(self, task: TaskView, nodes: Bools, node: Node, *, at_once: bool) -> None:
         """A task was just put on the best of some nodes; *at_once*: not on what is being given back there."""
         klass, last = task.task.klass, self._taken
         known = last is not None and last.node is node and last.nodes is nodes and last.klass is klass
-        if known or (self._is_steady(task) and not self._is_asked_about(task)):
+        if known or (self._is_steady(task) and not self.is_asked_about(task)):
             self._taken = _Taken(klass, nodes, node, at_once, self._world.version)
         else:
             self._taken = None
@@ -92,13 +94,21 @@ class KaiChoice:
             self._steady[task.task.klass.id] = known
         return known
 
-    def _is_asked_about(self, task: TaskView) -> bool:
+    def is_asked_about(self, task: TaskView) -> bool:
         """Has a score that is not steady something to say of the task?"""
-        guard, asked = self._guard, as_task(task)
-        for s in self._unsteady:  # noqa: SIM110 - asked for every task
-            if s.applies is None or guard.applies(s, asked):
+        for applies in self._applies:  # noqa: SIM110 - asked for every task
+            if applies(task):
                 return True
         return False
+
+    def at_once(self, task: TaskView) -> tuple[Node | None, int]:
+        """The best of all nodes, and how many of the task's likes can start there at once, one after the other.
+
+        0 where the best is not known without scores, or does not stay it, or not even the first can start at once.
+        """
+        ledger = self._world.nodes
+        node = self._first(task, ledger.room.fits(task.request, now=False)) if not self.is_asked_about(task) else None
+        return node, ledger.room.many_on(node.row, task.request) if node is not None else 0
 
     def in_order(self, task: TaskView, nodes: Bools) -> Iterator[Node]:
         """The nodes with room to which nobody objects, the best first; by name among equals."""
@@ -122,7 +132,7 @@ class KaiChoice:
         if klass not in self._orders:
             self._orders[klass] = self._order_of(task)
         known = self._orders[klass]
-        if known is None or self._is_asked_about(task):
+        if known is None or self.is_asked_about(task):
             return None
         suited, ranks = known
         left, ledger = fitting & suited, self._world.nodes
@@ -184,6 +194,15 @@ class KaiChoice:
         for f in self._filters:
             out = np.where(out, out, self._guard.objections(f, as_task(task), rows, rows.nodes))
         return out
+
+
+def _applying(guard: PluginRows, scorer: Scorer) -> Callable[[TaskView], bool]:
+    """Does a score apply to a task? KAI's own are asked without a guard."""
+    applies = scorer.applies
+    if applies is None:
+        return lambda task: True
+    ours = is_ours(scorer.call) and is_ours(applies)
+    return cast(Callable[[TaskView], bool], applies) if ours else lambda task: guard.applies(scorer, as_task(task))
 
 
 def _best_first(scores: Floats, fits: Bools) -> Iterator[int]:

@@ -13,6 +13,7 @@ from pumice.kai.search.claims import QueueClaim, held_by
 from pumice.kai.search.runs import JobRun, rank, sorted_out
 from pumice.kai.view.amounts import NOTHING, Amounts, plus
 from pumice.kai.view.jobs import JobView
+from pumice.kai.view.queues import QueueView
 from pumice.kai.view.world import KaiWorld
 
 ASKS: Final = (t.JOB_ORDER, t.TASK_ORDER, t.QUEUE_CLAIM_ORDER, t.SUB_GROUP_ORDER)
@@ -191,14 +192,21 @@ class WorkOrder:
             return QueueClaim(branch.queue, None, job, *self._gone.get(leaf.queue.name, ((), NOTHING)))
         return QueueClaim(branch.queue, job)
 
-    def _key_of(self, branch: WaitingBranch, leaf: WaitingBranch, key: Callable[[QueueClaim], Any]) -> Any:
+    def _key_of(
+        self, branch: WaitingBranch, leaf: WaitingBranch, key: Callable[[QueueView, Amounts, Amounts], Any]
+    ) -> Any:
         """The key of a branch's claim, kept as long as the claim is the same."""
-        job, held, gone = leaf.head, branch.queue.allocated, self._gone.get(leaf.queue.name)
-        changes = job.whole.changes if job is not None else 0
-        known = branch.known
-        if known[0] is not job or known[1] != changes or known[2] is not held or known[3] is not gone:
-            known = branch.known = (job, changes, held, gone, key(self._claim(branch, leaf)))
-        return known[4]
+        job, held, gone = leaf.head, branch.queue.allocated, self._gone.get(leaf.queue.name) if self._victims else None
+        assert job is not None, f"queue {leaf.queue.name} has no job left"
+        changes, known = job.whole.changes, branch.known
+        if known[0] is job and known[1] == changes and known[2] is held and known[3] is gone:
+            return known[4]
+        if self._victims:
+            made = key(branch.queue, NOTHING, plus(gone[1] if gone is not None else NOTHING, held_by(job)))
+        else:
+            made = key(branch.queue, self._world.next_request(job), NOTHING)
+        branch.known = (job, changes, held, gone, made)
+        return made
 
     def _next_leaf(self, branch: WaitingBranch) -> WaitingBranch:
         """The queue that speaks for a branch: the one on top of it.
@@ -206,10 +214,8 @@ class WorkOrder:
         One that was served since speaks once more, and takes its new place then.
         """
         heap = branch.branches
-        if not heap:
-            return branch
         top = heap[0]
-        leaf = self._next_leaf(top)
+        leaf = self._next_leaf(top) if top.branches else top
         if top.stale and len(heap) > 1:
             self._take_off(heap)
             self._push(heap, top)
@@ -217,7 +223,8 @@ class WorkOrder:
         return leaf
 
     def _before(self, left: WaitingBranch, right: WaitingBranch) -> bool:
-        mine, theirs = self._next_leaf(left), self._next_leaf(right)
+        mine = self._next_leaf(left) if left.branches else left
+        theirs = self._next_leaf(right) if right.branches else right
         if self._keys is not None:
             key, settle = self._keys
             one, two = self._key_of(left, mine, key), self._key_of(right, theirs, key)

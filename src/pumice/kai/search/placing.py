@@ -50,8 +50,8 @@ class Placer:
         """Are nodes divided only where a member of a job wants a topology?"""
         self._implied = all(map(self._world.only_kai, (t.JOB_WITHIN_CAPACITY, t.TASK_WITHIN_CAPACITY)))
         """What a queue may have of a whole piece it may have of each of its tasks; GPU memory depends on the node."""
-        self._best = KaiChoice(ssn)
-        self._why_not = HopelessTasks(self._world, self._best, self._capacity)
+        self.best = KaiChoice(ssn)
+        self._why_not = HopelessTasks(self._world, self.best, self._capacity)
 
     # -- jobs -------------------------------------------------------------------------------------------------------
     def place(self, plan: ChangePlan, nodes: Bools, job: JobView, *, promises: bool) -> bool:
@@ -167,7 +167,7 @@ class Placer:
                 error = pod_error(task, said.text, self._set_of(job, task), before)
                 self._stuck = Stuck(task, reasons, int(nodes.sum()), error)
             return False
-        best = self._best
+        best = self.best
         known = best.again(task, nodes)
         for node in best.in_order(task, nodes) if known is None else (known,):
             if not (self._implied and not _by_memory(task)) and not self._capacity(task, node):

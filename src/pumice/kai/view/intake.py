@@ -45,7 +45,7 @@ def take_in(world: KaiWorld) -> None:
 def _see(world: KaiWorld, task: Task) -> TaskView:
     claims = world.claims.counted(task) if world.claims is not None else ()
     view = world.tasks[task.uid] = TaskView(task, world.now - world.settings.stuck_after, claims)
-    initial = world.settings.initial.get(task.key)
+    initial = world.settings.initial.get(task.key) if world.settings.initial else None
     if initial is not None:
         _begin_at(world, view, *initial)
     node = view.node
@@ -82,18 +82,21 @@ def _count(world: KaiWorld, job: JobView) -> None:
     held = fixed = asked = NOTHING
     for task in job.tasks.values():
         if task.stage in ALLOCATED:
-            held = plus(held, task.accepted)
+            held = plus(held, task.accepted) if held is not NOTHING else task.accepted
             if not job.preemptible:
                 fixed = plus(fixed, task.accepted)
         elif task.stage is TaskStage.PENDING:
-            asked = plus(asked, world.asked(task.request))
-    wanted = plus(held, asked)
+            wants = world.asked(task.request)
+            asked = plus(asked, wants) if asked is not NOTHING else wants
+    wanted = plus(held, asked) if held is not NOTHING else asked
+    cpu, memory, gpu = wanted
     for queue in job.queue.chain():
         if held is not NOTHING:
             queue.allocated = plus(queue.allocated, held)
         if fixed is not NOTHING:
             queue.non_preemptible = plus(queue.non_preemptible, fixed)
-        queue.request = plus(queue.request, wanted)
+        asks = queue.request
+        queue.request = (asks[0] + cpu, asks[1] + memory, asks[2] + gpu)
 
 
 def _is_default(obj: Any) -> bool:

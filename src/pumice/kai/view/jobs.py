@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pumice.config.durations import parse_duration
 from pumice.errors import InvalidInput
@@ -21,6 +21,7 @@ NON_PREEMPTIBLE_FROM: Final = 100
 DEFAULT_PRIORITY: Final = 50
 _WAITING: Final = frozenset({TaskStage.PENDING})
 _PROMISED: Final = frozenset({TaskStage.PIPELINED})
+_find: Final[Callable[..., Any]] = dict.get  # of labels, whose own asks what a key is
 
 
 class JobView:
@@ -80,11 +81,20 @@ class JobView:
         """Tasks that name a sub-group which does not exist."""
         self.root = _tree(spec, job.min_available)
         self.tasks: dict[str, TaskView] = {}
-        sets = {p.name: p for p in self.root.pod_sets()}
+        plain = spec is None or not spec.sub_groups
+        self._sort_in(tasks, None if plain else {p.name: p for p in self.root.pod_sets()})
+        self.only, self.least = _only(self.root)
+        """Its one task, where it has one in one pod set and no more: then there is nothing to choose among; and the
+        minimum of the set."""
+
+    def _sort_in(self, tasks: Iterable[TaskView], sets: dict[str, PodSet] | None) -> None:
+        """Put tasks into the pod sets that they name; without *sets* there is the one by default."""
+        plain = cast(PodSet, self.root.members[0]) if sets is None else None
         for task in tasks:
             labels = task.task.labels
-            wanted = (labels.get(SUBGROUP_LABEL) or DEFAULT_SET) if labels else DEFAULT_SET
-            podset = sets.get(wanted)
+            named = _find(labels, SUBGROUP_LABEL) if labels else None
+            wanted = named or DEFAULT_SET
+            podset = sets.get(wanted) if sets is not None else plain if wanted == DEFAULT_SET else None
             task.job = self
             if podset is None:
                 self.unknown.append(task)
@@ -92,9 +102,6 @@ class JobView:
             task.podset = podset
             podset.tasks.append(task)
             self.tasks[task.uid] = task
-        self.only, self.least = _only(self.root)
-        """Its one task, where it has one in one pod set and no more: then there is nothing to choose among; and the
-        minimum of the set."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(object.__getattribute__(self, "job"), name)
@@ -210,13 +217,11 @@ def _part(group: GroupSet, uids: set[str], least: bool) -> GroupSet:
 
 def _tree(spec: KaiPodGroupSpec | None, minimum: int) -> GroupSet:
     """The tree that a PodGroup describes; without sub-groups, one pod set below the root."""
-    root = GroupSet("", None, spec.topology_constraint if spec is not None else None)
-    groups = (spec.sub_groups if spec is not None else None) or ()
-    if not groups:
-        root.members.append(PodSet(DEFAULT_SET, minimum))
-        return root
-    assert spec is not None
-    root.needed = spec.min_sub_group
+    groups = spec.sub_groups if spec is not None else None
+    if spec is None or not groups:
+        topology = spec.topology_constraint if spec is not None else None
+        return GroupSet("", None, topology, [PodSet(DEFAULT_SET, minimum, None, [])])
+    root = GroupSet("", spec.min_sub_group, spec.topology_constraint, [])
     parents = {g.parent for g in groups if g.parent}
     made: dict[str, Member] = {}
     for g in groups:

@@ -219,6 +219,13 @@ class NodeLedger:
         elif request.shared is not None and groups:
             self.share_out(row, task, request.shared, stage, groups, sign)
 
+    def book_likes(self, tasks: Sequence[TaskView], node: Node) -> None:
+        """Add what equal tasks, which ask for no part of a GPU, take of a node."""
+        row, request, many = node.row, tasks[0].request, len(tasks)
+        self.add(row, request.booked, -many, 0)
+        self._taken[row] += many * request.gpus
+        self.tasks.setdefault(row, {}).update((task.uid, task) for task in tasks)
+
     def claim(self, row: int, task: TaskView, stage: TaskStage, sign: int) -> None:
         """Add (+1) or take away (-1) what a task has by its device claims; pods of one claim have it together."""
         self.room.touch(row)

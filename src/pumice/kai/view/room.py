@@ -101,6 +101,14 @@ class KaiRoom:
             needed[row] -= sum(n for key, n in request.claims if held.get(key)) * WHOLE
         return np.asarray(free >= needed)
 
+    def many_on(self, row: int, request: TaskRequest) -> int:
+        """How many equal tasks that ask for no part of a GPU have room on a row at once, one after the other."""
+        if request.shared is not None or request.claimed or not self.fits_on(row, request, now=True):
+            return 0
+        idle, releasing = self._ledger.idle, self._ledger.releasing
+        free = [(int(idle[d, row]), int(releasing[d, row]), v) for d, v in request.booked if v > 0]
+        return max(min((min(now, now + later) // v for now, later, v in free), default=_MOST), 0)
+
     def fits_on(self, row: int, request: TaskRequest, *, now: bool) -> bool:
         """As `fits`, for one row that is there."""
         ledger = self._ledger

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import numpy as np
 
 from pumice.framework.session.refusals import Stage
-from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, minus, plus, total
+from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, minus, total
 from pumice.kai.view.asked_zones import zoned_request
 from pumice.kai.view.device_claims import ClaimedDevices
 from pumice.kai.view.intake import take_in
@@ -42,8 +42,11 @@ _OURS: Final = "pumice.kai."
 RESERVATION_NAMESPACE: Final = "kai-resource-reservation"
 
 
-ClaimKeys: TypeAlias = tuple[Callable[[Any], Any], Callable[[QueueView, QueueView], int]]
-"""Of two claims with different keys the one with the smaller goes first; else what is said of their queues decides."""
+ClaimKeys: TypeAlias = tuple[Callable[[QueueView, Amounts, Amounts], Any], Callable[[QueueView, QueueView], int]]
+"""Of two claims with different keys the one with the smaller goes first; else what is said of their queues decides.
+
+A key is made of the queue, what its job asks for, and what its victims hold.
+"""
 
 
 @dataclass(slots=True)
@@ -89,6 +92,8 @@ class KaiWorld:
         self.steady: dict[Callable[..., object], Callable[[TaskView], bool]] = {}
         """Filter -> does it answer for a task by its class and the node's object alone? Score -> does a node that is
         best for a task stay so for its likes while these are placed there? Who is not named answers anew for each."""
+        self.glances: dict[Callable[..., object], Callable[[Any], bool]] = {}
+        """Who may refuse a job or a task -> does it pass for sure, as far as can be told at a glance?"""
         self.claim_keys: dict[Callable[..., object], ClaimKeys] = {}
         """Order of queues' claims -> the key that it compares, and how it settles what has the same."""
         self.ranks: dict[Callable[..., object], NodeRank] = {}
@@ -132,7 +137,7 @@ class KaiWorld:
         known = self._only_ours.get(point.name)
         if known is None:
             asked = self.ssn.callbacks(point)
-            known = all((getattr(c.fn, "__module__", "") or "").startswith(_OURS) for c in asked)
+            known = all(is_ours(c.fn) for c in asked)
             self._only_ours[point.name] = known
         return known
 
@@ -227,13 +232,16 @@ class KaiWorld:
 
     def count(self, task: TaskView, sign: int) -> None:
         """Count (+1) or no longer count (-1) what a task has in its queues."""
-        job, change = task.job, task.accepted
+        job, (cpu, memory, gpu) = task.job, task.accepted
+        if sign < 0:
+            cpu, memory, gpu = -cpu, -memory, -gpu
         fixed = not job.preemptible
-        add = plus if sign > 0 else minus
         for queue in job.queue.chain():
-            queue.allocated = add(queue.allocated, change)
+            held = queue.allocated
+            queue.allocated = (held[0] + cpu, held[1] + memory, held[2] + gpu)
             if fixed:
-                queue.non_preemptible = add(queue.non_preemptible, change)
+                held = queue.non_preemptible
+                queue.non_preemptible = (held[0] + cpu, held[1] + memory, held[2] + gpu)
 
     def zones_for(self, task: TaskView, node: Node) -> ZonePlacement | None:
         """What a task would get of the NUMA zones of a node; None where nobody looks, or it cannot be told."""
@@ -274,6 +282,11 @@ class KaiWorld:
     def job_of(self, job: Job | JobView) -> JobView | None:
         """The view of a job; a view is its own. None for one that KAI's policies do not see."""
         return job if isinstance(job, JobView) else self.jobs.get(job.uid)
+
+
+def is_ours(fn: Callable[..., object]) -> bool:
+    """Is it one of KAI's own plugins' functions?"""
+    return (getattr(fn, "__module__", "") or "").startswith(_OURS)
 
 
 def world_of(ssn: Session) -> KaiWorld:

@@ -40,6 +40,8 @@ class KaiProportion(Plugin):
         self._k = max(arguments.float("kValue", 1.0), 0.0)
         self._multiplier = max(arguments.float("relcaimerSaturationMultiplier", 1.0), 1.0)
         self._standings: dict[str, tuple[Amounts, Amounts]] = {}
+        self._free: dict[str, bool] = {}
+        """Queue -> is there no limit to it?"""
         self._robbed: tuple[tuple[int, int], dict[str, bool]] = ((0, -1), {})
         """Job and version of the world -> from which queues may be reclaimed for it."""
 
@@ -58,6 +60,7 @@ class KaiProportion(Plugin):
         ssn.add_on_job_solution_start_fn(self.name, self._remember)
         ssn.add_reclaim_victim_filter_fn(self.name, self._may_be_victim)
         ssn.add_reclaim_scenario_validator_fn(self.name, self._is_legal)
+        self._world.glances[self._job_within_capacity] = self._is_free
         ssn.add_job_within_capacity_fn(self.name, self._job_within_capacity)
         ssn.add_job_within_quota_fn(self.name, self._job_within_quota)
         ssn.add_task_within_capacity_fn(self.name, self._task_within_capacity)
@@ -75,6 +78,16 @@ class KaiProportion(Plugin):
     # -- capacity ---------------------------------------------------------------------------------------------------
     def _job_within_capacity(self, job: JobView, tasks: Sequence[TaskView]) -> Verdict:
         return self._judge(job, self._at_least(tasks))
+
+    def _is_free(self, job: JobView) -> bool:
+        """Has no queue of its chain a limit, and does no quota bind it?"""
+        if not job.preemptible:
+            return False
+        known = self._free.get(job.queue.name)
+        if known is None:
+            known = all(limit == UNLIMITED for queue in job.queue.chain() for limit in queue.limit)
+            self._free[job.queue.name] = known
+        return known
 
     def _job_within_quota(self, job: JobView, tasks: Sequence[TaskView]) -> Verdict:
         said = self._over_quota(job, self._at_least(tasks))

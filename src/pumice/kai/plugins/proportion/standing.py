@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from pumice.kai.search.claims import QueueClaim
-from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, finite, minus, plus, with_slack, within
+from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, finite, with_slack, within
 from pumice.kai.view.queues import QueueView
 from pumice.kai.view.world import KaiWorld
 
@@ -14,21 +14,13 @@ _NO_SHARE = 1000.0
 """What holding a unit counts where nothing may be held."""
 
 
-class _Standing(NamedTuple):
-    """What of a claim is compared, the first difference first: the smaller one goes first."""
+_Standing: TypeAlias = tuple[bool, bool, int, bool, float, float]
+"""What of a claim is compared, the first difference first; the smaller one goes first.
 
-    over: bool
-    """Does its queue hold more than its share?"""
-    beyond_quota: bool
-    """Would it, with the job, hold more than its quota?"""
-    urgency: int
-    """The priority of its queue, turned round."""
-    barred: bool
-    """Would it hold something of which it may hold nothing?"""
-    then: float
-    """Its dominant share with the job, and without those who would go."""
-    now: float
-    """Its dominant share."""
+Does its queue hold more than its share? Would it, with the job, hold more than its quota? The priority of the queue,
+turned round. Would it hold something of which it may hold nothing? Its dominant share with the job, and without those
+who would go. Its dominant share.
+"""
 
 
 class _Bounds(NamedTuple):
@@ -57,26 +49,34 @@ class ClaimOrder:
 
     def compare(self, left: QueueClaim, right: QueueClaim) -> int:
         """Below 0: the left one goes first."""
-        one, two = self.standing(left), self.standing(right)
+        one, two = self._of(left), self._of(right)
         return settle(left.queue, right.queue) if one == two else -1 if one < two else 1
 
-    def standing(self, claim: QueueClaim) -> _Standing:
-        """What decides, unless it is the same for two claims."""
-        queue, job = claim.queue, claim.job
-        gone, request = (claim.released, NOTHING) if job is None else (NOTHING, self._world.next_request(job))
-        held, key = queue.allocated, (queue.name, job is None)
+    def _of(self, claim: QueueClaim) -> _Standing:
+        if claim.job is None:
+            return self.standing(claim.queue, NOTHING, claim.released)
+        return self.standing(claim.queue, self._world.next_request(claim.job), NOTHING)
+
+    def standing(self, queue: QueueView, request: Amounts, gone: Amounts) -> _Standing:
+        """What decides, unless it is the same for two claims: of *request* more, or when *gone* is given back."""
+        held, key = queue.allocated, (queue.name, request is NOTHING)
         known = self._known.get(key)
         if known is not None and known[0] is held and known[1] == request and known[2] == gone:
             return known[3]
         share, quota, most, barred = self._bounds.get(queue.name) or self._measure(queue)
-        more = plus(held, request)
-        found = _Standing(
-            over=_above(held, share, self._of_all),
-            beyond_quota=more[0] > quota[0] or more[1] > quota[1] or more[2] > quota[2],
-            urgency=-queue.priority,
-            barred=barred and _uses_nothing_allowed(queue, more),
-            then=_dominant(minus(more, gone), most),
-            now=_dominant(held, most),
+        cpu, memory, gpu = held
+        more = (cpu + request[0], memory + request[1], gpu + request[2])
+        if self._of_all:  # as KAI sees it
+            over = cpu > share[0] and memory > share[1] and gpu > share[2]
+        else:
+            over = cpu > share[0] or memory > share[1] or gpu > share[2]
+        found = (
+            over,
+            more[0] > quota[0] or more[1] > quota[1] or more[2] > quota[2],
+            -queue.priority,
+            barred and _uses_nothing_allowed(queue, more),
+            _dominant((more[0] - gone[0], more[1] - gone[1], more[2] - gone[2]), most),
+            _dominant(held, most),
         )
         self._known[key] = (held, request, gone, found)
         return found
@@ -99,12 +99,6 @@ def settle(a: QueueView, b: QueueView) -> int:
         if within(two, one):
             return 1
     return 0
-
-
-def _above(held: Amounts, share: Amounts, all_of: bool) -> bool:
-    """Does a queue hold more than its share of something (in KAI: of everything)?"""
-    cpu, memory, gpu = held[0] > share[0], held[1] > share[1], held[2] > share[2]
-    return (cpu and memory and gpu) if all_of else (cpu or memory or gpu)
 
 
 def _dominant(held: Amounts, most: Amounts) -> float:
