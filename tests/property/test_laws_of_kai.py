@@ -235,7 +235,7 @@ LONG_WAYS: dict[str, tuple[Any, str, Any]] = {
     "a job of one task is placed by a plan": (AloneJobs, "bind", lambda *_: False),
     "whoever may refuse is asked": (KaiWorld, "glances", property(lambda _: {}, lambda *_: None)),
     "a task is bound by a statement": (committing, "nobody_between", lambda _: False),
-    "a job of one task is looked at as any other": (jobs, "_only", lambda _: (None, 0)),
+    "a job of one task is looked at as any other": (jobs, "_only", lambda *_: (None, 0)),
     "jobs that ask for the same are passed one by one": (WorkOrder, "pass_likes", lambda _: None),
     "jobs are put in order for every scenario": (RankedJobs, "runs", _anew),
     "victims are put in order for every walk": (solver, "SharedOrder", _Anew),

@@ -14,9 +14,10 @@ from pumice.framework.session.session import Session
 from pumice.kai.search.evenly import must_spread, stays_even
 from pumice.kai.search.neighbourhood import Neighbourhood, is_there
 from pumice.kai.search.rows import WorldRows
+from pumice.kai.view.readiness import is_ready
 from pumice.kai.view.tasks import TaskRequest, TaskView
 from pumice.kai.view.wording import beyond_largest
-from pumice.kai.view.world import KaiWorld, is_ready, world_of
+from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model import keys
 from pumice.model.gpu import WHOLE
 from pumice.model.native import NativePodGroup

@@ -60,7 +60,7 @@ class AloneJobs:
             self.settle()
             if not self._find(view):
                 return False
-        if job.root.topology is not None or view.podset.topology is not None or self._best.is_asked_about(view):
+        if not job.anywhere or self._best.is_asked_about(view):
             self.settle()
             return False
         if not (self._capacity(job) and self._possible(view)):

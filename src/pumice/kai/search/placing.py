@@ -84,6 +84,8 @@ class Placer:
         only = job.only
         if only is None or not (promises or not self._world.state.rooms):
             return False
+        if self._by_topology and job.anywhere:
+            return True
         return self._undivided(job.root) and self._undivided(only.podset)
 
     def _all(

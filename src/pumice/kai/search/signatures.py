@@ -62,7 +62,7 @@ def _at_most(a: _Amounts, b: _Amounts) -> bool:
 def _likeness(job: JobView) -> Hashable:
     """Of jobs with one task that waits, and no topology, it follows from the task's class: there it is kept."""
     only = job.only
-    if only is None or only.stage in ACTIVE or job.root.topology is not None or only.podset.topology is not None:
+    if only is None or only.stage in ACTIVE or not job.anywhere:
         return _signature(job.root, ())
     memo = only.task.klass.memo
     known: Hashable = memo.get("kai.likeness")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from pumice.model import keys
@@ -27,7 +28,7 @@ def gpu_count(node: Node) -> int | None:
     return int(count) if count.isascii() and count.isdigit() and len(count) < 10 else None
 
 
-def is_divided(node: Node) -> bool | None:
-    """Are its GPUs divided into MIG instances? None where no label tells."""
+def is_divided(node: Node, instances: Iterable[int]) -> bool:
+    """Are its GPUs divided into MIG instances? As its labels say, else where it has such; *instances*: their names."""
     said = node.labels.get(keys.MIG_ENABLED)
-    return None if said is None else said in _TRUE
+    return said in _TRUE if said is not None else any(node.allocatable.get(d) for d in instances)

@@ -20,8 +20,9 @@ def take_in(world: KaiWorld) -> None:
     state = world.state
     classes = state.kind("PriorityClass")
     default = next((cast(PriorityClass, c).value for c in classes.values() if _is_default(c)), DEFAULT_PRIORITY)
+    pooled = world.settings.pool is not None
     for job in state.jobs.values():
-        if job.group is None or not world.settings.in_pool(job.group.metadata.labels or {}):
+        if job.group is None or (pooled and not world.settings.in_pool(job.group.metadata.labels or {})):
             continue
         queue = world.queues.get(job.queue)
         if queue is None:
@@ -92,7 +93,8 @@ def _count(world: KaiWorld, job: JobView) -> None:
     cpu, memory, gpu = wanted
     for queue in job.queue.chain():
         if held is not NOTHING:
-            queue.allocated = plus(queue.allocated, held)
+            has = queue.allocated
+            queue.allocated = (has[0] + held[0], has[1] + held[1], has[2] + held[2])
         if fixed is not NOTHING:
             queue.non_preemptible = plus(queue.non_preemptible, fixed)
         asks = queue.request

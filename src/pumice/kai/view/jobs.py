@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pumice.config.durations import parse_duration
 from pumice.errors import InvalidInput
 from pumice.kai.view.queues import QueueView
 from pumice.kai.view.stage import ACTIVE, ALIVE, ALLOCATED, USED, TaskStage
-from pumice.kai.view.subgroups import GroupSet, Member, PodSet
+from pumice.kai.view.subgroups import GroupSet, PodSet, part_of, tree_of
 from pumice.kai.view.tasks import TaskView
 from pumice.model.job import Job
 from pumice.model.kai import KaiPodGroupSpec
@@ -32,6 +32,7 @@ class JobView:
 
     __slots__ = (
         *(
+            "anywhere",
             "changes",
             "creation",
             "flat",
@@ -43,6 +44,7 @@ class JobView:
             "likeness",
             "memo",
             "only",
+            "plain",
             "preemptible",
         ),
         *("preemption_delay", "priority", "queue", "root", "stale_since", "tasks", "uid", "unknown", "whole"),
@@ -79,31 +81,54 @@ class JobView:
         """What it has in common with jobs that are as hard to place, as of the first time that it was asked for."""
         self.unknown: list[TaskView] = []
         """Tasks that name a sub-group which does not exist."""
-        self.root = _tree(spec, job.min_available)
         self.tasks: dict[str, TaskView] = {}
-        plain = spec is None or not spec.sub_groups
-        self._sort_in(tasks, None if plain else {p.name: p for p in self.root.pod_sets()})
-        self.only, self.least = _only(self.root)
+        self.plain = spec is None or not spec.sub_groups
+        """Has it no sub-groups? Then its tree is one pod set, and is made when it is first looked at."""
+        self.anywhere = self.plain and (spec is None or spec.topology_constraint is None)
+        """Has it neither sub-groups nor a topology?"""
+        if self.plain:
+            self._sort_in(tasks, None)
+            self.only, self.least = _only(self.tasks.values(), job.min_available)
+        else:
+            assert spec is not None
+            self.root = tree_of(spec)
+            self._sort_in(tasks, {p.name: p for p in self.root.pod_sets()})
+            self.only, self.least = self._only_of_tree()
         """Its one task, where it has one in one pod set and no more: then there is nothing to choose among; and the
         minimum of the set."""
 
     def _sort_in(self, tasks: Iterable[TaskView], sets: dict[str, PodSet] | None) -> None:
         """Put tasks into the pod sets that they name; without *sets* there is the one by default."""
-        plain = cast(PodSet, self.root.members[0]) if sets is None else None
+        own = self.tasks
         for task in tasks:
             labels = task.task.labels
-            named = _find(labels, SUBGROUP_LABEL) if labels else None
-            wanted = named or DEFAULT_SET
-            podset = sets.get(wanted) if sets is not None else plain if wanted == DEFAULT_SET else None
+            named = (_find(labels, SUBGROUP_LABEL) if labels else None) or DEFAULT_SET
             task.job = self
-            if podset is None:
+            if named not in sets if sets is not None else named != DEFAULT_SET:
                 self.unknown.append(task)
                 continue
+            if sets is not None:
+                task.podset = sets[named]
+                task.podset.tasks.append(task)
+            own[task.uid] = task
+
+    def _only_of_tree(self) -> tuple[TaskView | None, int]:
+        member = self.root.members[0] if len(self.root.members) == 1 else None
+        return _only(member.tasks, member.minimum) if isinstance(member, PodSet) else (None, 0)
+
+    def _plain_root(self) -> GroupSet:
+        spec = self.job.group.spec if self.job.group is not None else None
+        podset = PodSet(DEFAULT_SET, self.job.min_available, None, list(self.tasks.values()))
+        for task in podset.tasks:
             task.podset = podset
-            podset.tasks.append(task)
-            self.tasks[task.uid] = task
+        self.root = GroupSet(
+            "", None, spec.topology_constraint if isinstance(spec, KaiPodGroupSpec) else None, [podset]
+        )
+        return self.root
 
     def __getattr__(self, name: str) -> Any:
+        if name == "root":  # it was not looked at yet
+            return self._plain_root()
         return getattr(object.__getattribute__(self, "job"), name)
 
     # -- what it is -------------------------------------------------------------------------------------------------
@@ -115,7 +140,7 @@ class JobView:
     def ready(self) -> bool:
         """Could it run: are there pods enough?"""
         only = self.only
-        if only is not None and self.root.needed is None:
+        if only is not None and (self.plain or self.root.needed is None):
             return (only.stage in ALIVE and only.stage is not TaskStage.GATED) >= self.least
         return self.root.ready
 
@@ -153,11 +178,15 @@ class JobView:
     @property
     def gang_satisfied(self) -> bool:
         """Has it what it needs on nodes?"""
+        if self.only is not None and self.plain:
+            return (self.only.stage in USED) >= self.least
         return all(p.gang_satisfied for p in self.pod_sets()) if self.flat else self.root.gang_satisfied
 
     @property
     def elastic(self) -> bool:
         """Has a pod set more pods than its minimum?"""
+        if self.only is not None and self.plain:
+            return self.least < 1
         return any(len(p.tasks) > p.minimum for p in self.pod_sets())
 
     @property
@@ -171,7 +200,9 @@ class JobView:
     @property
     def is_least(self) -> bool:
         """Is it one task, wanted with no others? Then it has no smaller part."""
-        return self.only is not None and self.least <= 1 and self.root.needed is None and not self.unknown
+        if self.only is None or self.least > 1 or self.unknown:
+            return False
+        return self.plain or self.root.needed is None
 
     # -- parts ------------------------------------------------------------------------------------------------------
     def part(self, uids: set[str], *, least: bool = False) -> JobView:
@@ -181,59 +212,18 @@ class JobView:
             if name not in ("least", "memo", "only", "root", "tasks"):
                 setattr(other, name, getattr(self, name))
         other.memo = {}
-        other.root = _part(self.root, uids, least)
+        other.root = part_of(self.root, uids, least=least)
         other.tasks = {u: t for u, t in self.tasks.items() if u in uids}
-        other.only, other.least = _only(other.root)
+        other.only, other.least = other._only_of_tree()
         return other
 
     def __repr__(self) -> str:
         return f"<JobView {self.job.uid}>"
 
 
-def _only(root: GroupSet) -> tuple[TaskView | None, int]:
-    if len(root.members) != 1:
-        return None, 0
-    member = root.members[0]
-    return (member.tasks[0], member.minimum) if isinstance(member, PodSet) and len(member.tasks) == 1 else (None, 0)
-
-
-def _part(group: GroupSet, uids: set[str], least: bool) -> GroupSet:
-    members: list[Member] = []
-    for m in group.members:
-        if isinstance(m, GroupSet):
-            inner = _part(m, uids, least)
-            if inner.members or not least:
-                members.append(inner)
-            continue
-        tasks = [t for t in m.tasks if t.uid in uids]
-        if not tasks and least:
-            continue
-        members.append(PodSet(m.name, min(m.minimum, len(tasks)) if least else m.minimum, m.topology, tasks))
-    needed = group.needed
-    if least and needed is not None:
-        needed = min(needed, len(members))
-    return GroupSet(group.name, needed, group.topology, members)
-
-
-def _tree(spec: KaiPodGroupSpec | None, minimum: int) -> GroupSet:
-    """The tree that a PodGroup describes; without sub-groups, one pod set below the root."""
-    groups = spec.sub_groups if spec is not None else None
-    if spec is None or not groups:
-        topology = spec.topology_constraint if spec is not None else None
-        return GroupSet("", None, topology, [PodSet(DEFAULT_SET, minimum, None, [])])
-    root = GroupSet("", spec.min_sub_group, spec.topology_constraint, [])
-    parents = {g.parent for g in groups if g.parent}
-    made: dict[str, Member] = {}
-    for g in groups:
-        if g.name in parents:
-            made[g.name] = GroupSet(g.name, g.min_sub_group, g.topology_constraint)
-        else:
-            made[g.name] = PodSet(g.name, g.min_member or 0, g.topology_constraint)
-    for g in groups:
-        parent = made.get(g.parent) if g.parent else root
-        if isinstance(parent, GroupSet):
-            parent.members.append(made[g.name])
-    return root
+def _only(tasks: Collection[TaskView], minimum: int) -> tuple[TaskView | None, int]:
+    """The task of a pod set, and the minimum of the set, where it has but one."""
+    return (next(iter(tasks)), minimum) if len(tasks) == 1 else (None, 0)
 
 
 def _seconds(text: str) -> float | None:

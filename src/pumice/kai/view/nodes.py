@@ -91,9 +91,10 @@ class NodeLedger:
             count = gpu_count(node)
             if count is not None:
                 self._number[node.row] = count
-        self.mig = [(d, mig_slices(dim_name(d))) for d in self._instances()]
+        instances = self._instances()
+        self.mig = [(d, mig_slices(dim_name(d))) for d in instances]
         """(dimension, GPUs that an instance counts as) of every kind of MIG instance that a node has."""
-        self.of_mig = self._mig_nodes()
+        self.of_mig = {n.row for n in self.nodes if is_divided(n, instances)}
         """Rows of nodes whose GPUs are divided into MIG instances."""
         self.order = np.array([n.row for n in self.nodes], dtype=np.intp)
         """Rows by the names of their nodes."""
@@ -104,16 +105,6 @@ class NodeLedger:
         """Dimensions of MIG instances that a node has."""
         names = [(d, dim_name(d)) for d in range(min(dim_count(), len(self.idle)))]
         return [d for d, name in names if name.startswith(keys.MIG_RESOURCES) and self.allocatable[d].any()]
-
-    def _mig_nodes(self) -> set[int]:
-        """As their labels say, else those that have such instances."""
-        instances = self._instances()
-        found = set()
-        for node in self.nodes:
-            said = is_divided(node)
-            if said if said is not None else any(self.allocatable[d, node.row] for d in instances):
-                found.add(node.row)
-        return found
 
     def lift(self, task: TaskView, node: Node) -> None:
         """What the state holds for a task does not count here; who must leave it alone is told (`promised`)."""

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from pumice.kai.view.stage import ACTIVE, ALIVE, USED, TaskStage
 from pumice.kai.view.tasks import TaskView
-from pumice.model.kai import TopologyConstraint
+from pumice.model.kai import KaiPodGroupSpec, TopologyConstraint
 
 Member: TypeAlias = "PodSet | GroupSet"
 Sort: TypeAlias = "Callable[[Sequence[Member]], list[Member]]"
@@ -108,6 +108,43 @@ class GroupSet:
     def active_tasks(self) -> list[TaskView]:
         """Those with a place or a promised one."""
         return [t for m in self.members for t in m.active_tasks()]
+
+
+def tree_of(spec: KaiPodGroupSpec) -> GroupSet:
+    """The tree of sub-groups that a PodGroup describes."""
+    root = GroupSet("", spec.min_sub_group, spec.topology_constraint)
+    groups = spec.sub_groups or ()
+    parents = {g.parent for g in groups if g.parent}
+    made: dict[str, Member] = {}
+    for g in groups:
+        if g.name in parents:
+            made[g.name] = GroupSet(g.name, g.min_sub_group, g.topology_constraint)
+        else:
+            made[g.name] = PodSet(g.name, g.min_member or 0, g.topology_constraint)
+    for g in groups:
+        parent = made.get(g.parent) if g.parent else root
+        if isinstance(parent, GroupSet):
+            parent.members.append(made[g.name])
+    return root
+
+
+def part_of(group: GroupSet, uids: set[str], *, least: bool) -> GroupSet:
+    """A tree with these tasks only. *least*: it wants no more than there is of it."""
+    members: list[Member] = []
+    for m in group.members:
+        if isinstance(m, GroupSet):
+            inner = part_of(m, uids, least=least)
+            if inner.members or not least:
+                members.append(inner)
+            continue
+        tasks = [t for t in m.tasks if t.uid in uids]
+        if not tasks and least:
+            continue
+        members.append(PodSet(m.name, min(m.minimum, len(tasks)) if least else m.minimum, m.topology, tasks))
+    needed = group.needed
+    if least and needed is not None:
+        needed = min(needed, len(members))
+    return GroupSet(group.name, needed, group.topology, members)
 
 
 def is_eligible(task: TaskView, real: bool) -> bool:

@@ -126,6 +126,8 @@ class TaskView:
         """What it has of the NUMA zones of its node, as far as that is known."""
 
     def __getattr__(self, name: str) -> Any:
+        if name == "podset" and self.job.root is not None:  # which gives its tasks their sets when it is first made
+            return object.__getattribute__(self, "podset")
         return getattr(object.__getattribute__(self, "task"), name)
 
     @property

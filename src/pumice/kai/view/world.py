@@ -19,6 +19,7 @@ from pumice.kai.view.nodes import UNSYNCED, NodeLedger
 from pumice.kai.view.point_orders import WorldOrders
 from pumice.kai.view.queues import QueueView, queue_tree, side_by_side
 from pumice.kai.view.ranks import NodeRank
+from pumice.kai.view.readiness import is_ready
 from pumice.kai.view.settings import KaiSettings, settings_of
 from pumice.kai.view.stage import ACTIVE, USED, TaskStage
 from pumice.kai.view.subgroups import chunk, is_eligible, piece_to_evict
@@ -102,11 +103,8 @@ class KaiWorld:
         """Row -> the NUMA zones of the node, where a plugin looks at them."""
         self.others: list[TaskView] = []
         """Pods of other schedulers."""
-        memories = [
-            int(self.nodes.memory[n.row])
-            for n in self.nodes.nodes
-            if self.nodes.synced[n.row] and self.nodes.memory[n.row] > UNSYNCED
-        ]
+        known = self.nodes.synced & (self.nodes.memory > UNSYNCED)
+        memories = self.nodes.memory[known].tolist()
         given = self.settings.gpu_memory
         self.least_memory: int | None = given[0] if given is not None else min(memories, default=None)
         self.most_memory: int | None = given[1] if given is not None else max(memories, default=None)
@@ -164,15 +162,16 @@ class KaiWorld:
         """
         ledger = self.nodes
         cpu = memory = gpu = 0.0
-        for node in self.nodes.nodes:
-            if not is_ready(node):
-                continue
+        cpus, memories, gpus = (ledger.allocatable[d].tolist() for d in (CPU, MEMORY, ledger.gpu))
+        for node in ledger.nodes:
             row = node.row
-            cpu += int(ledger.allocatable[CPU, row])
-            memory += int(ledger.allocatable[MEMORY, row])
+            if not self.ready_rows[row]:
+                continue
+            cpu += cpus[row]
+            memory += memories[row]
             if self.settings.restrict_nodes and GPU_WORKER not in node.labels:
                 continue
-            gpu += int(ledger.allocatable[ledger.gpu, row]) / WHOLE
+            gpu += gpus[row] / WHOLE
             gpu += sum(slices * int(ledger.allocatable[d, row]) / 1000 for d, slices in ledger.mig)
         offered: Amounts = (cpu, memory, gpu)
         for task in self.others:
@@ -299,9 +298,3 @@ def _with_memory(request: TaskRequest, size: int | None) -> Amounts:
     if shared is None or not shared.memory or not size:
         return quota
     return (quota[0], quota[1], quota[2] + shared.devices * shared.memory / size)
-
-
-def is_ready(node: Node) -> bool:
-    """Is the node up? One without conditions is taken to be."""
-    conditions = node.object.status.conditions
-    return not conditions or any(c.type == "Ready" and c.status == "True" for c in conditions)
