@@ -58,11 +58,12 @@ def _retake(state: ClusterState, job: Job, obj: PodGroup) -> None:
         _leave_queue(state, job)
     old_policies = job.policies
     _take_over(state, job, obj)
-    if job.policies != old_policies or (job.policies and not job._sub_jobs):
+    policies = job.policies
+    if policies != old_policies or (policies and not job._sub_jobs):
         empty(job._sub_jobs)
         for task in job._tasks.values():
             w.set_sub_job(task, None)
-            if job.policies:
+            if policies:
                 sums.count(join_sub_job(job, task), task, OUT, task.status)
     _enter_queue(state, job)
     if job.problem:

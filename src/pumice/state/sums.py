@@ -105,6 +105,9 @@ def _add_up(state: ClusterState, job: Job, task: Task, moved: tuple[int, ...], t
     items = task.klass.items
     for amounts, sign in sums:
         by = sign * times
+        if by == 1 and not amounts:
+            amounts.update(items)
+            continue
         for d, v in items:
             amounts[d] = amounts[d] + by * v if d in amounts else by * v
     if queue is not None:
@@ -128,7 +131,8 @@ def tally_job(queue: Queue, job: Job, sign: int) -> None:
         take(queue._jobs, job.uid, None)
         take(queue.waiting, job.uid, None)
     for into, what in ((queue._allocated, job._allocated), (queue._held, job._held), (queue._pending, job._pending)):
-        add(into, tuple(what.items()), sign)
+        if what:
+            add(into, tuple(what.items()), sign)
     w.set_queue_version(queue, queue.version + 1)
 
 
