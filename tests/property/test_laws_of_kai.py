@@ -27,8 +27,10 @@ from pumice.kai.search.ordering import WorkOrder
 from pumice.kai.search.placing import Placer
 from pumice.kai.search.runs import JobRun, RankedJobs
 from pumice.kai.search.sieves import Sieve
+from pumice.kai.search.turns import EqualTurns
 from pumice.kai.view import committing, jobs
 from pumice.kai.view.amounts import exceeds
+from pumice.kai.view.point_orders import WorldOrders
 from pumice.kai.view.room import KaiRoom
 from pumice.kai.view.stage import ACTIVE, TaskStage
 from pumice.kai.view.tasks import TaskView, gpu_groups
@@ -237,12 +239,13 @@ LONG_WAYS: dict[str, tuple[Any, str, Any]] = {
     "a task is bound by a statement": (committing, "nobody_between", lambda _: False),
     "a job of one task is looked at as any other": (jobs, "_only", lambda *_: (None, 0)),
     "jobs that ask for the same are passed one by one": (WorkOrder, "pass_likes", lambda _: None),
+    "whose turn it is is found among all who wait": (EqualTurns, "tell", lambda *_: False),
     "jobs are put in order for every scenario": (RankedJobs, "runs", _anew),
     "victims are put in order for every walk": (solver, "SharedOrder", _Anew),
     "claims of queues are compared by who orders them": (
-        KaiWorld,
+        WorldOrders,
         "claim_keys",
-        property(lambda _: {}, lambda *_: None),
+        lambda _: None,
     ),
     "queues are measured for every comparison": (ClaimOrder, "_known", property(lambda _: {}, lambda *_: None)),
 }

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from pumice.framework.points import table as t
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import nobody_between
 from pumice.kai.search import ordering, placing
 from pumice.kai.search.choice import KaiChoice
+from pumice.kai.search.glances import Glance
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.stage import TaskStage
-from pumice.kai.view.standins import as_tasks
+from pumice.kai.view.standins import as_job, as_task, as_tasks
 from pumice.kai.view.tasks import TaskView
-from pumice.kai.view.world import KaiWorld, world_of
+from pumice.kai.view.world import world_of
 from pumice.model.intents import Bind
 from pumice.model.node import Node
 from pumice.model.task import TaskClass
@@ -37,10 +37,7 @@ class AloneJobs:
         asked = (*ordering.ASKS, *placing.ASKS)
         self._able = nobody_between(ssn) and world.claims is None and not world.zones
         self._able = self._able and all(map(world.only_kai, asked))
-        self._capacity = _Passing(
-            world, t.JOB_WITHIN_CAPACITY, lambda job: ssn.job_within_capacity(job, as_tasks([job.only]))
-        )
-        self._possible = _Passing(world, t.PRE_PREDICATE, cast(Callable[[Any], Any], ssn.pre_predicate))
+        self._has_capacity, self._is_possible = Glance(world, t.JOB_WITHIN_CAPACITY), Glance(world, t.PRE_PREDICATE)
         self._klass: TaskClass | None = None
         self._node: Node | None = None
         self._left = 0
@@ -51,7 +48,7 @@ class AloneJobs:
 
     def bind(self, job: JobView) -> bool:
         """Bind the one task of a job to the best node, where it can start at once; False where there is more to it."""
-        world, view = self._world, job.only
+        ssn, world, view = self._ssn, self._world, job.only
         if view is None or not self._able or view.stage is not _PENDING or world.state.rooms:
             self.settle()
             return False
@@ -63,7 +60,10 @@ class AloneJobs:
         if not job.anywhere or self._best.is_asked_about(view):
             self.settle()
             return False
-        if not (self._capacity(job) and self._possible(view)):
+        if not (self._has_capacity(job) or ssn.job_within_capacity(as_job(job), as_tasks((view,)))):
+            self.settle()
+            return False
+        if not (self._is_possible(view) or ssn.pre_predicate(as_task(view))):
             self.settle()
             return False
         node = cast(Node, self._node)
@@ -75,7 +75,7 @@ class AloneJobs:
         self._version = world.version
         key = task.key
         world.calls.bind.append(key)
-        self._ssn.outcome.intents.append(Bind(key, task.uid, node.name, task.job_key, {}, "", (), 0))
+        ssn.outcome.intents.append(Bind(key, task.uid, node.name, task.job_key, {}, "", (), 0))
         world.times.started(job)
         return True
 
@@ -93,23 +93,3 @@ class AloneJobs:
             node = cast(Node, self._node)
             self._world.nodes.book_likes(gathered, node)
             self._world.state.bind_on([view.task for view in gathered], node)
-
-
-class _Passing:
-    """Does something pass all who may refuse it? They are asked where they do not know it at a glance."""
-
-    __slots__ = ("_ask", "_glances")
-
-    def __init__(self, world: KaiWorld, point: Any, ask: Callable[[Any], Any]) -> None:
-        self._ask = ask
-        glances = [world.glances.get(c.fn) for c in world.ssn.callbacks(point)]
-        self._glances = [g for g in glances if g is not None] if None not in glances else None
-
-    def __call__(self, asked: Any) -> bool:
-        if self._glances is not None:
-            for passes in self._glances:
-                if not passes(asked):
-                    break
-            else:
-                return True
-        return bool(self._ask(asked))

@@ -28,17 +28,23 @@ class SearchBudget:
         )
         self._given = given
         self._job = self._generator = math.inf
+        self._of_job, self._of_generator = _scenarios(self._most), dict[str, float]()
 
     def begin_job(self) -> bool:
         """A job's search begins; False where nothing is left for it."""
-        self._job = max(min(self._action, _scenarios(self._most)), self._least / COST)
+        self._job = max(min(self._action, self._of_job), self._least / COST)
         return self._job > 0
 
     def begin_generator(self, plugin: str) -> None:
         """A generator is asked on behalf of the job."""
-        name = GENERATORS.get(plugin.rpartition("/")[2], plugin)
-        own = _named(self._given, "maxGeneratorSearchDuration", name, 30.0 if name == "NodeLocalGreedy" else 120.0)
-        self._generator = min(self._job, _scenarios(own))
+        own = self._of_generator.get(plugin)
+        if own is None:
+            name = GENERATORS.get(plugin.rpartition("/")[2], plugin)
+            given = _named(
+                self._given, "maxGeneratorSearchDuration", name, 30.0 if name == "NodeLocalGreedy" else 120.0
+            )
+            own = self._of_generator[plugin] = _scenarios(given)
+        self._generator = min(self._job, own)
 
     def spend(self) -> None:
         """A scenario was played."""

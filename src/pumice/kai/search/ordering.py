@@ -57,9 +57,7 @@ class WorkOrder:
 
     def _begin(self, world: KaiWorld, victims: bool, admits: Callable[[JobView], bool] | None) -> None:
         self._world, self._victims, self._admits = world, victims, admits
-        self._order = cast(Callable[[QueueClaim, QueueClaim], int], world.ssn.queue_claim_order)
-        asked = world.ssn.callbacks(t.QUEUE_CLAIM_ORDER)
-        self._keys = world.claim_keys.get(asked[0].fn) if len(asked) == 1 else None
+        self._keys = world.orders.claim_keys()
         self._top: list[WaitingBranch] = []
         self._branches: dict[str, WaitingBranch] = {}
         self._gone: dict[str, tuple[list[JobView], Amounts]] = {}
@@ -84,7 +82,11 @@ class WorkOrder:
         for branch in sorted(found.values(), key=depth, reverse=True):
             above = branch.queue.parent
             branch.parent = found[above.name] if above is not None else None
-            self._push(branch.parent.branches if branch.parent is not None else self._top, branch)
+            heap = branch.parent.branches if branch.parent is not None else self._top
+            if heap:
+                self._push(heap, branch)
+            else:
+                heap.append(branch)
 
     def _link(self, branch: WaitingBranch) -> None:
         """Put a new branch below the one above it, which is made where there is none yet."""
@@ -230,7 +232,8 @@ class WorkOrder:
             one, two = self._key_of(left, mine, key), self._key_of(right, theirs, key)
             said = settle(left.queue, right.queue) if one == two else -1 if one < two else 1
         else:
-            said = self._order(self._claim(left, mine), self._claim(right, theirs))
+            order = cast("Callable[[QueueClaim, QueueClaim], int]", self._world.ssn.queue_claim_order)
+            said = order(self._claim(left, mine), self._claim(right, theirs))
         if not said:
             a, b = left.queue, right.queue
             said = -1 if (a.creation, a.uid) < (b.creation, b.uid) else 1

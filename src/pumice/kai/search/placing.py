@@ -14,6 +14,7 @@ from pumice.framework.points import table as t
 from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
 from pumice.kai.search.choice import KaiChoice
+from pumice.kai.search.glances import Glance
 from pumice.kai.search.hopeless import HopelessTasks, Stuck
 from pumice.kai.view.changes import ChangeKind
 from pumice.kai.view.jobs import JobView
@@ -25,7 +26,7 @@ from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.wording import pod_error, task_error
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.node import Node
-from pumice.model.reason import Reason, Verdict
+from pumice.model.reason import PASS, Reason, Verdict
 
 Bools = npt.NDArray[np.bool_]
 ASKS: Final = (
@@ -50,6 +51,10 @@ class Placer:
         """Are nodes divided only where a member of a job wants a topology?"""
         self._implied = all(map(self._world.only_kai, (t.JOB_WITHIN_CAPACITY, t.TASK_WITHIN_CAPACITY)))
         """What a queue may have of a whole piece it may have of each of its tasks; GPU memory depends on the node."""
+        self._has_capacity = Glance(self._world, t.JOB_WITHIN_CAPACITY)
+        self._is_possible = Glance(self._world, t.PRE_PREDICATE)
+        self._prepared = self._world.only_kai(t.PRE_JOB_ALLOCATION)
+        """Is nothing to be done before a job is placed that has no topology?"""
         self.best = KaiChoice(ssn)
         self._why_not = HopelessTasks(self._world, self.best, self._capacity)
 
@@ -57,15 +62,17 @@ class Placer:
     def place(self, plan: ChangePlan, nodes: Bools, job: JobView, *, promises: bool) -> bool:
         """Place the next piece of a job within some nodes; False with the plan as it was where it cannot be."""
         ssn, world = self._ssn, self._world
-        ssn.pre_job_allocation(as_job(job))
+        if not (self._prepared and job.anywhere):
+            ssn.pre_job_allocation(as_job(job))
         chunk = world.chunk(job, real=not promises)
         if not chunk or (promises and len(chunk) > 1 and self._why_not.fits_nowhere(chunk[0])):
             return False
-        said = ssn.job_within_capacity(as_job(job), as_tasks(chunk))
-        if not said:
-            if not promises:
-                world.refuse(job, Stage.QUEUE, said)
-            return False
+        if not self._has_capacity(job):
+            said = ssn.job_within_capacity(as_job(job), as_tasks(chunk))
+            if not said:
+                if not promises:
+                    world.refuse(job, Stage.QUEUE, said)
+                return False
         self._stuck = None
         world.imagines = promises
         try:
@@ -162,7 +169,7 @@ class Placer:
     # -- tasks ------------------------------------------------------------------------------------------------------
     def _task(self, plan: ChangePlan, nodes: Bools, job: JobView, task: TaskView, promises: bool, before: int) -> bool:
         """Place a task; *before*: so many of its set were placed in this attempt."""
-        said = self._pre(task)
+        said = PASS if self._is_possible(task) else self._pre(task)
         if not said:
             if not promises:
                 reasons = {Reason(said.plugin, said.text): int(nodes.sum())}

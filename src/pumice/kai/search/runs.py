@@ -80,6 +80,7 @@ class RankedJobs:
         self._runs: dict[str, list[JobRun]] = {}
         self._begun = False
         """Was it asked yet? Until then nothing is put in order."""
+        self._key: Callable[[JobView], Any] = rank(world, victims=victims)
 
     def runs(self) -> dict[str, list[JobRun]]:
         """Queue -> its jobs."""
@@ -113,7 +114,7 @@ class RankedJobs:
         """These changed: each takes its new place, or none."""
         if not self._begun or not self._lasts:
             return
-        key = rank(self._world, victims=self._victims)
+        key = self._key
         for job in jobs:
             self._remove(job)
             if job.queue.is_leaf and self._belongs(job):

@@ -20,6 +20,7 @@ from pumice.kai.search.placing import Placer
 from pumice.kai.search.probing import PieceSearch
 from pumice.kai.search.runs import RankedJobs, rank
 from pumice.kai.search.scenario import VictimScenario
+from pumice.kai.search.turns import EqualTurns
 from pumice.kai.search.walks import SharedOrder
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView
@@ -63,7 +64,11 @@ class Solver:
         self._reaches, self._admits, self._valid = reaches, admits, valid
         self._waiting = RankedJobs(self.world, lambda j: j.pending, victims=False)
         self._giving = RankedJobs(self.world, lambda j: j.preemptible and j.active, victims=True)
+        self._turns = EqualTurns(self.world, self._waiting)
         self.budget = SearchBudget(reason, self.world.settings.budgets)
+        self._generators = [
+            (c.plugin, ssn.guarded(t.SCENARIO_GENERATOR, c)) for c in ssn.callbacks(t.SCENARIO_GENERATOR)
+        ]
         self.simulated = 0
         self._wide: dict[str, JobView] | None = None
         """Jobs on several nodes that may go; None: nobody has looked yet."""
@@ -76,7 +81,7 @@ class Solver:
         chunk = world.chunk(job, real=False)
         if not chunk:
             return Solved.NOTHING, None
-        if not self._ssn.anybody(t.SCENARIO_GENERATOR):
+        if not self._generators:
             return Solved.UNASKED, None
         if not self.budget.begin_job():
             return Solved.OVER, None
@@ -144,7 +149,7 @@ class Solver:
 
     def scenarios(self, context: SearchContext) -> list[tuple[str, Iterator[VictimScenario]]]:
         """Every generator's scenarios; nothing of them is made until it is asked for."""
-        given = self._ssn.each(t.SCENARIO_GENERATOR, context)
+        given = [(plugin, generate(context)) for plugin, generate in self._generators]
         return [(plugin, self._contained(plugin, scenarios)) for plugin, scenarios in given if scenarios is not None]
 
     def _contained(self, plugin: str, scenarios: Iterator[VictimScenario]) -> Iterator[VictimScenario]:
@@ -192,6 +197,13 @@ class Solver:
         if all(victim.queue is scenario.job.queue for victim in victims.values()):
             yield from sorted([*victims.values(), scenario.job], key=rank(self.world, victims=False))
             return
+        rest = [*victims.values(), scenario.job]
+        if self._turns.tell(rest):
+            while rest:
+                job = self._turns.first(rest)
+                rest.remove(job)
+                yield job
+            return
         order = self._order(scenario, victims.values())
         left = {scenario.job.job.uid, *victims}
         while left and order:  # whoever else waits is not placed here: he only has his turn
@@ -228,5 +240,5 @@ def _is_wide(job: JobView) -> bool:
 
 
 def _touched(plan: ChangePlan) -> list[JobView]:
-    """The jobs of which a plan changes something."""
-    return list({id(op.task.job): op.task.job for op in plan.operations}.values())
+    """The jobs of which a plan changes something; not those whose tasks are left where they were."""
+    return list({id(op.task.job): op.task.job for op in plan.operations if op.valid}.values())

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cmp_to_key
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from pumice.framework.points import table as t
+from pumice.kai.view.amounts import Amounts
 from pumice.kai.view.jobs import JobView
+from pumice.kai.view.queues import QueueView
 from pumice.kai.view.subgroups import Member
 from pumice.kai.view.tasks import TaskView
 
@@ -16,6 +18,11 @@ if TYPE_CHECKING:
     from pumice.framework.session.session import Session
 
 T = TypeVar("T")
+ClaimKeys: TypeAlias = tuple[Callable[[QueueView, Amounts, Amounts], Any], Callable[[QueueView, QueueView], int]]
+"""Of two claims with different keys the one with the smaller goes first; else what is said of their queues decides.
+
+A key is made of the queue, what its job asks for, and what its victims hold.
+"""
 
 
 class WorldOrders:
@@ -23,6 +30,9 @@ class WorldOrders:
 
     def __init__(self, ssn: Session) -> None:
         self._ssn = ssn
+        self.keys_of_claims: dict[Callable[..., object], ClaimKeys] = {}
+        """Order of queues' claims -> the key that it compares."""
+        self._claims: tuple[ClaimKeys | None] | None = None
 
     def members(self, listed: Sequence[Member]) -> list[Member]:
         """Sub-groups in order, as the plugins say, then by name."""
@@ -50,6 +60,16 @@ class WorldOrders:
     def _with_keys(self, listed: Sequence[JobView]) -> list[tuple[Any, JobView]]:
         key = self.job_key()
         return [(key(job), job) for job in listed]
+
+    def claim_keys(self) -> ClaimKeys | None:
+        """The key by which claims of queues are compared, and how it settles what has the same; None: pair by pair.
+
+        For actions: by then everybody has registered.
+        """
+        if self._claims is None:
+            asked = self._ssn.callbacks(t.QUEUE_CLAIM_ORDER)
+            self._claims = (self.keys_of_claims.get(asked[0].fn) if len(asked) == 1 else None,)
+        return self._claims[0]
 
     def job_key(self) -> Callable[[JobView], Any]:
         """A sort key of the order of jobs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -41,13 +41,6 @@ if TYPE_CHECKING:
 
 _OURS: Final = "pumice.kai."
 RESERVATION_NAMESPACE: Final = "kai-resource-reservation"
-
-
-ClaimKeys: TypeAlias = tuple[Callable[[QueueView, Amounts, Amounts], Any], Callable[[QueueView, QueueView], int]]
-"""Of two claims with different keys the one with the smaller goes first; else what is said of their queues decides.
-
-A key is made of the queue, what its job asks for, and what its victims hold.
-"""
 
 
 @dataclass(slots=True)
@@ -95,8 +88,6 @@ class KaiWorld:
         best for a task stay so for its likes while these are placed there? Who is not named answers anew for each."""
         self.glances: dict[Callable[..., object], Callable[[Any], bool]] = {}
         """Who may refuse a job or a task -> does it pass for sure, as far as can be told at a glance?"""
-        self.claim_keys: dict[Callable[..., object], ClaimKeys] = {}
-        """Order of queues' claims -> the key that it compares, and how it settles what has the same."""
         self.ranks: dict[Callable[..., object], NodeRank] = {}
         """Score -> the order of nodes that follows from it."""
         self.zones: dict[int, ZonedNode] = {}

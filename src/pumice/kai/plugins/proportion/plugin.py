@@ -55,7 +55,7 @@ class KaiProportion(Plugin):
         share_out(offered, roots, self._k)
         standing = ClaimOrder(self._world, offered)
         ssn.add_queue_claim_order_fn(self.name, standing.compare)
-        self._world.claim_keys[standing.compare] = (standing.standing, settle)
+        self._world.orders.keys_of_claims[standing.compare] = (standing.standing, settle)
         ssn.add_can_reclaim_resources_fn(self.name, self._can_reclaim)
         ssn.add_on_job_solution_start_fn(self.name, self._remember)
         ssn.add_reclaim_victim_filter_fn(self.name, self._may_be_victim)
