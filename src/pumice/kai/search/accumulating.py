@@ -78,7 +78,7 @@ def accumulate(context: SearchContext) -> Iterator[Accumulated]:
             context.taken[victim.job.uid] = (tasks, more)
         if not tasks:
             continue
-        if recorded and any(t.uid in recorded for t in tasks):
+        if recorded and not recorded.isdisjoint([t.uid for t in tasks]):
             rest = {u for u in victim.tasks if u not in recorded}
             if rest and (left := victim.part(rest)).active:
                 order.push(left)

@@ -77,10 +77,13 @@ class Sieve:
         """Could it be enough? Once it could, it can with more."""
         if self._passed:
             return True
-        for batch in so_far.batches[self._seen :]:
+        fresh, self._seen = so_far.batches[self._seen :], len(so_far.batches)
+        if self.counts_all and not self._unplaced:
+            self._passed = self._parts[0].grows_enough(fresh)
+            return self._passed
+        for batch in fresh:
             for task in batch:
                 self._gone(task)
-        self._seen = len(so_far.batches)
         if self._unplaced:
             self._unplaced = [mask for mask in self._unplaced if not (mask & self._within).any()]
         for part in self._parts:
@@ -169,6 +172,20 @@ class _Room:
         self._free[place] = before + gpus
         if self._equal:
             self._slots += self._slots_of(before + gpus) - self._slots_of(before)
+
+    def grows_enough(self, batches: Iterable[Sequence[TaskView]]) -> bool:
+        """Is there room when these are gone? For equal numbers of whole GPUs, and places that are rows."""
+        free, size, slots = self._free, self._equal, self._slots
+        for batch in batches:
+            for task in batch:
+                if task.node is not None and not task.request.mig and (gpus := task.accepted[GPU]):
+                    row = task.node.row
+                    before, after = free[row], free[row] + gpus
+                    free[row] = after
+                    if after > 0:
+                        slots += int((after + _SLACK) // size) - (int((before + _SLACK) // size) if before > 0 else 0)
+        self._slots = slots
+        return self.enough()
 
     def enough(self) -> bool:
         """Is there room?"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,8 @@ class NodeLedger:
         nothing = self.allocatable == 0
         self.idle[nothing] = 0
         self.releasing[nothing] = 0
+        self.cells = tuple(memoryview(cast(Any, m)) for m in (self.allocatable, self.idle, self.releasing))
+        """The three of them again, for who reads and writes single amounts: at a third of the cost."""
         self.by_claim: set[int] = set()
         """Rows of nodes whose GPUs are had by device claims."""
         self.claims: dict[int, dict[str, ClaimHolds]] = {}
@@ -236,12 +238,13 @@ class NodeLedger:
     def add(self, row: int, items: tuple[tuple[int, int], ...], idle: int, releasing: int) -> None:
         """Add amounts so many times to what is idle and being given back on a node, where it offers any."""
         self.room.touch(row)
+        offered, now, later = self.cells
         for d, v in items:
-            if self.allocatable[d, row]:
+            if offered[d, row]:
                 if idle:
-                    self.idle[d, row] += idle * v
+                    now[d, row] += idle * v
                 if releasing:
-                    self.releasing[d, row] += releasing * v
+                    later[d, row] += releasing * v
 
     def share_out(
         self, row: int, task: TaskView, request: GpuRequest, stage: TaskStage, groups: tuple[str, ...], sign: int

@@ -105,23 +105,24 @@ class KaiRoom:
         """How many equal tasks that ask for no part of a GPU have room on a row at once, one after the other."""
         if request.shared is not None or request.claimed or not self.fits_on(row, request, now=True):
             return 0
-        idle, releasing = self._ledger.idle, self._ledger.releasing
-        free = [(int(idle[d, row]), int(releasing[d, row]), v) for d, v in request.booked if v > 0]
+        _, idle, releasing = self._ledger.cells
+        free = [(idle[d, row], releasing[d, row], v) for d, v in request.booked if v > 0]
         return max(min((min(now, now + later) // v for now, later, v in free), default=_MOST), 0)
 
     def fits_on(self, row: int, request: TaskRequest, *, now: bool) -> bool:
         """As `fits`, for one row that is there."""
         ledger = self._ledger
-        idle, releasing, width = ledger.idle, ledger.releasing, len(ledger.idle)
+        _, idle, releasing = ledger.cells
+        width = len(idle)
         for d, v in request.items:
-            free = (int(idle[d, row]) + (0 if now else int(releasing[d, row]))) if d < width else 0
+            free: int = (idle[d, row] if now else idle[d, row] + releasing[d, row]) if d < width else 0
             if free < v:
                 return False
         if not request.devices and not request.claimed:
             return True
         if request.claimed:
             return bool(self._claims_fit(request, self._free(ledger.gpu, now))[row])
-        free = int(idle[ledger.gpu, row]) + (0 if now else int(releasing[ledger.gpu, row]))
+        free = idle[ledger.gpu, row] if now else idle[ledger.gpu, row] + releasing[ledger.gpu, row]
         if request.shared is None:
             return free >= request.gpus
         m, size = ledger.share(row, request.shared), int(ledger.memory[row])
