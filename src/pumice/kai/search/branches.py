@@ -22,10 +22,11 @@ class WaitingBranch:
     Jobs come from runs that orders share, read from a place on, and from a heap of its own.
     """
 
-    __slots__ = ("at", "branches", "head", "known", "more", "parent", "queue", "run", "runs", "stale")
+    __slots__ = ("at", "branches", "depth", "head", "known", "more", "parent", "queue", "run", "runs", "stale")
 
     def __init__(self, queue: QueueView, runs: Sequence[JobRun] = ()) -> None:
         self.queue, self.runs = queue, runs
+        self.depth = len(queue.chain())
         self.parent: WaitingBranch | None = None
         self.branches: list[WaitingBranch] = []
         self.run = self.at = 0
@@ -69,11 +70,6 @@ class WaitingBranch:
         entries = self.runs[self.run].entries
         self.at = bisect_left(entries, self.more[0][0], self.at, key=itemgetter(0)) if self.more else len(entries)
         self.find_head(admits)
-
-
-def depth(branch: WaitingBranch) -> int:
-    """How many queues it and those above it are."""
-    return len(branch.queue.chain())
 
 
 def mark(branch: WaitingBranch) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
+from operator import attrgetter
 from typing import Any, Final, cast
 
 from pumice.framework.points import table as t
-from pumice.kai.search.branches import WaitingBranch, depth, mark
+from pumice.kai.search.branches import WaitingBranch, mark
 from pumice.kai.search.claims import QueueClaim, held_by
 from pumice.kai.search.runs import JobRun, rank, sorted_out
 from pumice.kai.view.amounts import NOTHING, Amounts, plus
@@ -16,6 +17,7 @@ from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView
 from pumice.kai.view.world import KaiWorld
 
+_depth: Final = attrgetter("depth")
 ASKS: Final = (t.JOB_ORDER, t.TASK_ORDER, t.QUEUE_CLAIM_ORDER, t.SUB_GROUP_ORDER)
 
 
@@ -79,7 +81,7 @@ class WorkOrder:
             for queue in leaf.queue.chain():
                 if queue.name not in found:
                     found[queue.name] = WaitingBranch(queue)
-        for branch in sorted(found.values(), key=depth, reverse=True):
+        for branch in sorted(found.values(), key=_depth, reverse=True):
             above = branch.queue.parent
             branch.parent = found[above.name] if above is not None else None
             heap = branch.parent.branches if branch.parent is not None else self._top

@@ -77,7 +77,7 @@ class Placer:
         world.imagines = promises
         try:
             if self._is_alone(job, promises):
-                done = self._task(plan, nodes, job, chunk[0], promises, 0)
+                done = self._task(plan, nodes, job, chunk[0], promises, 0, alone=promises)
             else:
                 done = self._all(plan, nodes, job, chunk, promises, plan.checkpoint())
         finally:
@@ -167,8 +167,18 @@ class Placer:
         return found
 
     # -- tasks ------------------------------------------------------------------------------------------------------
-    def _task(self, plan: ChangePlan, nodes: Bools, job: JobView, task: TaskView, promises: bool, before: int) -> bool:
-        """Place a task; *before*: so many of its set were placed in this attempt."""
+    def _task(
+        self,
+        plan: ChangePlan,
+        nodes: Bools,
+        job: JobView,
+        task: TaskView,
+        promises: bool,
+        before: int,
+        *,
+        alone: bool = False,
+    ) -> bool:
+        """Place a task; *before*: so many of its set were placed in this attempt; *alone*: no other is to go there."""
         said = PASS if self._is_possible(task) else self._pre(task)
         if not said:
             if not promises:
@@ -177,12 +187,13 @@ class Placer:
                 self._stuck = Stuck(task, reasons, int(nodes.sum()), error)
             return False
         best = self.best
-        known = best.again(task, nodes)
+        known = best.again(task, nodes) if not alone else None
         for node in best.in_order(task, nodes) if known is None else (known,):
             if not (self._implied and not _by_memory(task)) and not self._capacity(task, node):
                 continue
             if self._put(plan, task, node, promises):
-                best.took(task, nodes, node, at_once=plan.operations[-1].kind is ChangeKind.ALLOCATE)
+                if not alone:
+                    best.took(task, nodes, node, at_once=plan.operations[-1].kind is ChangeKind.ALLOCATE)
                 return True
         if not promises:
             reasons, words = self._why_not.reasons(task, nodes)

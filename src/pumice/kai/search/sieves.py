@@ -39,7 +39,8 @@ class Sieve:
         selecting = {t.task.klass.id: t.task.klass for t in tasks if has_node_selection(t.task.klass)}
         self._unplaced = [selected(klass, _everything(world)) for klass in selecting.values()]
         self._parts = [_Room([_gpus(t) for t in tasks], free, len(tasks))]
-        self._parts += _domain_rooms(world, job, free)
+        if not job.anywhere:
+            self._parts += _domain_rooms(world, job, free)
         for task in recorded:
             self._gone(task)
         self._recorded = {t.uid for t in recorded}

@@ -186,9 +186,10 @@ class KaiWorld:
         """What the next piece of a job asks for, in what quotas count."""
         only = job.only
         if only is not None:
+            if only.stage is not TaskStage.PENDING and not is_eligible(only, False):
+                return NOTHING
             request = only.request
-            asked = request.quota if request.shared is None else self.asked(request)
-            return asked if is_eligible(only, False) else NOTHING
+            return request.quota if request.shared is None else self.asked(request)
         stamp, known = job.whole.changes, job.memo.get("request")
         if known is None or known[0] != stamp:
             asked = total(self.asked(t.request) for t in self.chunk(job, real=False))
