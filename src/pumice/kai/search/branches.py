@@ -22,7 +22,20 @@ class WaitingBranch:
     Jobs come from runs that orders share, read from a place on, and from a heap of its own.
     """
 
-    __slots__ = ("at", "branches", "depth", "head", "known", "more", "parent", "queue", "run", "runs", "stale")
+    __slots__ = (
+        "at",
+        "branches",
+        "claimed",
+        "depth",
+        "head",
+        "known",
+        "more",
+        "parent",
+        "queue",
+        "run",
+        "runs",
+        "stale",
+    )
 
     def __init__(self, queue: QueueView, runs: Sequence[JobRun] = ()) -> None:
         self.queue, self.runs = queue, runs
@@ -35,8 +48,10 @@ class WaitingBranch:
         self.head: JobView | None = None
         """The job that is next; None where there is none, or others are below."""
         self.stale = False
-        self.known: tuple[JobView | None, int, Amounts, object, Any] = (None, 0, NOTHING, None, None)
-        """What its claim was when it was compared last, and its key."""
+        self.claimed: tuple[JobView | None, int, object, Amounts] = (None, 0, None, NOTHING)
+        """Who was next when it spoke last, as he was then, beside whom, and what the claim comes to."""
+        self.known: tuple[Amounts | None, Amounts, Any] = (None, NOTHING, None)
+        """What was claimed when it was compared last, what it held then, and its key."""
 
     def find_head(self, admits: Callable[[JobView], bool] | None) -> None:
         """Find out who is next; who is not admitted is passed by."""

@@ -202,15 +202,20 @@ class WorkOrder:
         """The key of a branch's claim, kept as long as the claim is the same."""
         job, held, gone = leaf.head, branch.queue.allocated, self._gone.get(leaf.queue.name) if self._victims else None
         assert job is not None, f"queue {leaf.queue.name} has no job left"
-        changes, known = job.whole.changes, branch.known
-        if known[0] is job and known[1] == changes and known[2] is held and known[3] is gone:
-            return known[4]
-        if self._victims:
-            made = key(branch.queue, NOTHING, plus(gone[1] if gone is not None else NOTHING, held_by(job)))
-        else:
-            made = key(branch.queue, self._world.next_request(job), NOTHING)
-        branch.known = (job, changes, held, gone, made)
-        return made
+        changes, claimed = job.whole.changes, leaf.claimed
+        if claimed[0] is not job or claimed[1] != changes or claimed[2] is not gone:
+            claimed = leaf.claimed = (job, changes, gone, self._amounts_of(job, gone))
+        amounts, known = claimed[3], branch.known
+        if known[0] is not amounts or known[1] is not held:
+            made = key(branch.queue, NOTHING, amounts) if self._victims else key(branch.queue, amounts, NOTHING)
+            known = branch.known = (amounts, held, made)
+        return known[2]
+
+    def _amounts_of(self, job: JobView, gone: tuple[list[JobView], Amounts] | None) -> Amounts:
+        """What a job asks for; of a victim: what is given back when it goes too."""
+        if not self._victims:
+            return self._world.next_request(job)
+        return plus(gone[1] if gone is not None else NOTHING, held_by(job))
 
     def _next_leaf(self, branch: WaitingBranch) -> WaitingBranch:
         """The queue that speaks for a branch: the one on top of it.
