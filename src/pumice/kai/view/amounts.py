@@ -59,4 +59,7 @@ def within(a: Amounts, limits: Amounts) -> bool:
 
 def exceeds(a: Amounts, limits: Amounts, of: Iterable[int] = range(3)) -> bool:
     """Is it above the limits in some resource, of those that count?"""
-    return any(limits[n] != UNLIMITED and a[n] > limits[n] + _SLACK for n in of)
+    for n in of:  # noqa: SIM110 - asked all the time
+        if limits[n] != UNLIMITED and a[n] > limits[n] + _SLACK:
+            return True
+    return False

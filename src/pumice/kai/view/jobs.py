@@ -192,6 +192,8 @@ class JobView:
     @property
     def stale(self) -> bool:
         """Do some of its tasks run in vain, because too few others do?"""
+        if self.only is not None and self.plain:
+            return self.only.stage in USED and self.least > 1
         tasks = self.tasks.values()
         if any(t.stage is TaskStage.SUCCEEDED for t in tasks) or not any(t.stage in USED for t in tasks):
             return False

@@ -31,7 +31,7 @@ class QueueView:
             "name",
             "non_preemptible",
         ),
-        *("parent", "priority", "queue", "quota", "request", "uid", "usage", "weight"),
+        *("parent", "partings", "priority", "queue", "quota", "request", "uid", "usage", "weight"),
     )
 
     def __init__(self, queue: Queue, unset: float = UNLIMITED) -> None:
@@ -44,6 +44,8 @@ class QueueView:
         self.parent: QueueView | None = None
         self._chain: tuple[QueueView, ...] = ()
         self.children: list[QueueView] = []
+        self.partings: dict[str, tuple[QueueView, QueueView]] = {}
+        """Queue -> where its chain and that of this one part, kept."""
         self.priority = spec.priority
         self.quota: Amounts
         self.limit: Amounts
@@ -119,11 +121,11 @@ def _amounts(cpu: float, memory: float, gpu: float) -> Amounts:
 
 def diverge(one: QueueView, other: QueueView) -> tuple[QueueView, QueueView]:
     """The two queues, above or at the given ones, at which their chains part."""
-    left, right = list(one.chain())[::-1], list(other.chain())[::-1]
-    for a, b in zip(left, right, strict=False):
-        if a is not b:
-            return a, b
-    return left[-1], right[-1]
+    known = one.partings.get(other.name)
+    if known is None:
+        pairs = zip(reversed(one.chain()), reversed(other.chain()), strict=False)
+        known = one.partings[other.name] = next(((a, b) for a, b in pairs if a is not b), (one, other))
+    return known
 
 
 DEEPEST: Final = 100

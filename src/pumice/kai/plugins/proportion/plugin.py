@@ -141,8 +141,11 @@ class KaiProportion(Plugin):
         """
         world, counts = self._world, self._counting(request)
         chunk = world.chunk(job, real=False)
-        least = total(world.asked_at_least(t.request) for t in chunk)[GPU]
-        if not least or any(t.request.claims for t in chunk):  # who shares a claim needs no room for it
+        least = self._at_least(chunk)[GPU]
+        for task in chunk:
+            if task.request.claims:  # who shares a claim needs no room for it
+                return True
+        if not least:
             return True
         holding = [q for q in world.queues.values() if q.is_leaf and q.allocated[GPU]]
         spare = excess(job.queue, request, holding, counts)
