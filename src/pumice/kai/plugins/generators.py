@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 
 from pumice.framework.plugin import Plugin
 from pumice.kai.search.accumulating import Accumulated, SearchContext, accumulate
@@ -100,13 +100,21 @@ def _prefixes(context: SearchContext, so_far: Accumulated) -> Iterator[VictimSce
     step = 1
     while True:
         chosen = set(rows[:length])
-        batches = [b for b in so_far.batches if any(t.node is not None and t.node.row in chosen for t in b)]
+        batches = [b for b in so_far.batches if _is_on(b, chosen)]
         if context.might(batches):
             yield context.scenario(batches)
         if length >= len(rows):
             return
         length = min(length + step, len(rows))
         step *= 2
+
+
+def _is_on(tasks: Sequence[TaskView], rows: Container[int]) -> bool:
+    """Is one of the tasks on one of the nodes?"""
+    for task in tasks:  # noqa: SIM110 - asked of every victim
+        if task.node is not None and task.node.row in rows:
+            return True
+    return False
 
 
 def _gpus(task: TaskView) -> float:

@@ -12,6 +12,7 @@ from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.search.walks import Walk
 from pumice.kai.view.amounts import total
 from pumice.kai.view.jobs import JobView
+from pumice.kai.view.stage import ACTIVE
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld
 
@@ -71,6 +72,14 @@ def accumulate(context: SearchContext) -> Iterator[Accumulated]:
         yield so_far
     order = context.victims()
     for victim in order:
+        only = victim.only
+        if only is not None and victim.whole is victim:
+            if only.stage in ACTIVE and only.uid not in recorded:
+                so_far.batches.append([only])
+                so_far.last = victim
+                if context.accepts(so_far):
+                    yield so_far
+            continue
         whole = victim.whole is victim
         known_piece = context.taken.get(victim.job.uid) if whole else None
         tasks, more = known_piece if known_piece is not None else world.to_evict(victim)

@@ -44,6 +44,8 @@ class AloneJobs:
         """So many more of the class have room on the node at once."""
         self._version = -1
         """Of the world after the last of them."""
+        self._nowhere = (-1, -1)
+        """The class that could not start at once the last time, and the world as it was then."""
         self._gathered: list[TaskView] = []
 
     def bind(self, job: JobView) -> bool:
@@ -80,10 +82,14 @@ class AloneJobs:
         return True
 
     def _find(self, view: TaskView) -> bool:
+        if self._nowhere == (view.task.klass.id, self._world.version):
+            return False
         node, self._left = self._best.at_once(view)
         self._node, self._klass, self._version = node, view.task.klass, self._world.version
         if node is None or (view.request.devices and self._world.nodes.shared.get(node.row)):
             self._left = 0  # which GPU it gets is a question of its own where some are shared
+        if not self._left:
+            self._nowhere = (view.task.klass.id, self._world.version)
         return self._left > 0
 
     def settle(self) -> None:

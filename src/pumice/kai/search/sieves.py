@@ -160,6 +160,7 @@ class _Room:
         self._equal = self._wanted[0] if self._wanted and self._wanted[0] == self._wanted[-1] else 0.0
         self._slots = int(np.add.reduce((free[free > 0] + _SLACK) // self._equal)) if self._equal else 0
         self._passed = not self._wanted
+        self._many = len(self._wanted)
 
     def _slots_of(self, free: float) -> int:
         return int((free + _SLACK) // self._equal) if free > 0 else 0
@@ -185,13 +186,13 @@ class _Room:
                     free[row] = after
                     if after > 0:
                         slots += int((after + _SLACK) // size) - (int((before + _SLACK) // size) if before > 0 else 0)
-        self._slots = slots
-        return self.enough()
+        self._slots, self._passed = slots, self._passed or slots >= self._many
+        return self._passed
 
     def enough(self) -> bool:
         """Is there room?"""
         if not self._passed:
-            self._passed = self._slots >= len(self._wanted) if self._equal else self._greedy()
+            self._passed = self._slots >= self._many if self._equal else self._greedy()
         return self._passed
 
     def _greedy(self) -> bool:
