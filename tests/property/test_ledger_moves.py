@@ -98,17 +98,18 @@ def test_equal_tasks_of_several_jobs_are_bound_together_as_one_by_one(gpu: int, 
             job("b", cpu=2, gpu=gpu),
             job("c", cpu=2, gpu=gpu, task_annotations=notes),
         ]
-        for obj in (node("n1", gpu=8), queue("default"), *itertools.chain.from_iterable(jobs)):
+        for obj in (node("n1", gpu=8), node("n2", gpu=8), queue("default"), *itertools.chain.from_iterable(jobs)):
             state.apply(Seen(obj))
         tasks = [state.tasks[f"default/{name}"] for name in ("a-0", "b-0", "c-0", "a-2")]
         assert len({task.klass.id for task in tasks}) == 1
+        one, two = state.nodes["n1"], state.nodes["n2"]
         if together:
-            state.bind_on(tasks, state.nodes["n1"])
+            state.bind_equal([(one, tasks[:3]), (two, tasks[3:])])
             with pytest.raises(IllegalMove, match="task default/b-0: cannot go from Binding to Binding with others"):
-                state.bind_on([state.tasks["default/a-1"], *tasks[1:]], state.nodes["n1"])
+                state.bind_equal([(two, [state.tasks["default/a-1"]]), (one, tasks[1:])])
         else:
             for task in tasks:
-                state.move(task, S.ALLOCATED, state.nodes["n1"])
+                state.move(task, S.ALLOCATED, one if task is not tasks[3] else two)
                 state.confirm(task)
         assert violations(state) == []
         assert list(state.queues["default"].waiting) == ["default/a"]

@@ -287,18 +287,19 @@ class ClusterState:
         """
         return together.shift_in_turn(self, tasks, best, S.ALLOCATED)
 
-    def bind_on(self, tasks: Sequence[Task], node: Node) -> None:
-        """Have equal, pending tasks of any jobs be bound on a node; as `move` and `confirm` one by one, only faster.
+    def bind_equal(self, placed: Sequence[tuple[Node, Sequence[Task]]]) -> None:
+        """Have equal, pending tasks of any jobs be bound on nodes; as `move` and `confirm` one by one, only faster.
 
         :raises IllegalMove: one of them is not pending; nothing was changed.
         """
-        first = tasks[0]
-        if self.rooms or first.best_effort or (first.klass.gpu is not None and not first.klass.gpu.whole):
+        klass = placed[0][1][0].klass
+        if not self.rooms and not klass.best_effort and (klass.gpu is None or klass.gpu.whole):
+            binding.bind_equal(self, placed)
+            return
+        for node, tasks in placed:
             for task in tasks:
                 self.move(task, S.ALLOCATED, node)
                 self.confirm(task)
-        else:
-            binding.bind_on(self, tasks, node)
 
     def confirm(self, task: Task) -> None:
         """An allocated task is now being bound: it is assumed until it is seen.

@@ -265,12 +265,15 @@ class DeviceTable:
         request = tasks[0].klass.gpu
         if request is None:
             return
-        left, many = self.fitting(request, node), request.devices
+        left, many, row, holders = self.fitting(request, node), request.devices, node.row, self.holders
         for task in tasks:
-            named = self._named(task, node) if keys.GPU_INDEX in task.annotations else ()
+            named = self._named(task, node) if task.annotations and keys.GPU_INDEX in task.annotations else ()
             devices = named or left[:many]
             left = [d for d in left if d not in devices] if named else left[many:]
-            self.take(task, node, devices)
+            for device in devices:
+                self.held[row, device] += WHOLE
+                holders.setdefault((row, device), {})[task.uid] = WHOLE
+            set_devices(task, tuple(devices))
 
     def give_back(self, task: Task, row: int) -> None:
         """Take a task off its devices."""

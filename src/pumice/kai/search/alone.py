@@ -17,7 +17,7 @@ from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import world_of
 from pumice.model.intents import Bind
 from pumice.model.node import Node
-from pumice.model.task import TaskClass
+from pumice.model.task import Task, TaskClass
 
 _PENDING: Final = TaskStage.PENDING
 _BINDING: Final = TaskStage.BINDING
@@ -47,6 +47,9 @@ class AloneJobs:
         self._nowhere = (-1, -1)
         """The class that could not start at once the last time, and the world as it was then."""
         self._gathered: list[TaskView] = []
+        """Who goes to the node."""
+        self._placed: list[tuple[Node, list[Task]]] = []
+        """Who of the class went to nodes before."""
 
     def bind(self, job: JobView) -> bool:
         """Bind the one task of a job to the best node, where it can start at once; False where there is more to it."""
@@ -55,9 +58,12 @@ class AloneJobs:
             self.settle()
             return False
         task = view.task
-        if not self._left or task.klass is not self._klass or self._version != world.version:
+        if task.klass is not self._klass or self._version != world.version:
             self.settle()
+        if not self._left:
+            self._leave_node()
             if not self._find(view):
+                self.settle()
                 return False
         if not job.anywhere or self._best.is_asked_about(view):
             self.settle()
@@ -94,8 +100,15 @@ class AloneJobs:
 
     def settle(self) -> None:
         """Write in the ledgers who was bound; before anybody else looks at them."""
+        self._leave_node()
+        placed, self._placed = self._placed, []
+        if placed:
+            self._world.state.bind_equal(placed)
+
+    def _leave_node(self) -> None:
+        """Have the node in mind be counted with those who were gathered for it."""
         gathered, self._gathered, self._left = self._gathered, [], 0
         if gathered:
             node = cast(Node, self._node)
             self._world.nodes.book_likes(gathered, node)
-            self._world.state.bind_on([view.task for view in gathered], node)
+            self._placed.append((node, [view.task for view in gathered]))

@@ -225,7 +225,10 @@ class JobView:
 
 def _only(tasks: Collection[TaskView], minimum: int) -> tuple[TaskView | None, int]:
     """The task of a pod set, and the minimum of the set, where it has but one."""
-    return (next(iter(tasks)), minimum) if len(tasks) == 1 else (None, 0)
+    if len(tasks) == 1:
+        for task in tasks:
+            return task, minimum
+    return None, 0
 
 
 def _seconds(text: str) -> float | None:

@@ -41,8 +41,8 @@ class WrittenTimes:
 
     def started(self, job: JobView) -> None:
         """A job has just started."""
-        job.last_start = self._started[job.job.uid] = self._ssn.now
-        self.note(job, LAST_START, self._ssn.now)
+        job.last_start = self._started[job.job.uid] = now = self._ssn.now
+        self.note(job, LAST_START, now)
 
     def lost_some(self, job: JobView) -> None:
         """Tasks of a job have just been evicted for somebody else."""
