@@ -139,8 +139,13 @@ class KaiChoice:
         if not np.count_nonzero(left):
             return None
         for rank in ranks:
-            numbers = np.where(left, rank.of(task), _MOST)
-            left = numbers == numbers[numbers.argmin()]
+            numbers = rank.of(task)
+            if numbers.dtype == np.bool_:
+                better = left & ~numbers
+                left = better if np.count_nonzero(better) else left
+            else:
+                numbers = np.where(left, numbers, _MOST)
+                left = numbers == numbers[numbers.argmin()]
         row = left.argmax() if ledger.rows_by_name else ledger.order[left[ledger.order].argmax()]
         return ledger.table.nodes[int(row)]
 
