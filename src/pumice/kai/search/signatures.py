@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import Final
 
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.stage import ACTIVE, TaskStage
@@ -12,6 +13,7 @@ from pumice.kai.view.world import KaiWorld
 from pumice.model.api import PodSpec
 
 _Amounts = dict[int, float]
+_PENDING: Final = TaskStage.PENDING
 
 
 class Signatures:
@@ -33,6 +35,9 @@ class Signatures:
         known = self._known.get(self._key(job))
         if known is None:
             return True
+        only = job.only
+        if only is not None and len(known) == 1 and known[0] is only.request.amounts and only.stage is _PENDING:
+            return False  # it asks for the very same
         mine = _requests(job)
         if len(mine) < len(known):
             return True
