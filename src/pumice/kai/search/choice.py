@@ -141,11 +141,11 @@ class KaiChoice:
         for rank in ranks:
             numbers = rank.of(task)
             if numbers.dtype == np.bool_:
-                better = left & ~numbers
+                better: Bools = left & ~numbers.view(np.bool_)
                 left = better if np.count_nonzero(better) else left
             else:
-                numbers = np.where(left, numbers, _MOST)
-                left = numbers == numbers[numbers.argmin()]
+                among = np.where(left, numbers, _MOST)
+                left = among == among[among.argmin()]
         row = left.argmax() if ledger.rows_by_name else ledger.order[left[ledger.order].argmax()]
         return ledger.table.nodes[int(row)]
 
