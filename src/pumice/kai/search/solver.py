@@ -197,7 +197,7 @@ class Solver:
         if all(victim.queue is scenario.job.queue for victim in victims.values()):
             yield from sorted([*victims.values(), scenario.job], key=rank(self.world, victims=False))
             return
-        rest = [*victims.values(), scenario.job]
+        rest = [scenario.job, *victims.values()]
         if self._turns.tell(rest):
             while rest:
                 job = self._turns.first(rest)

@@ -18,7 +18,7 @@ from pumice.kai.view.queues import QueueView
 from pumice.kai.view.world import KaiWorld
 
 _FEW: Final = 8
-"""So many kinds of bounds are compared with each other."""
+"""So many jobs, and so many kinds of bounds, are compared with each other."""
 _CLEARLY: Final = 1e-6
 """Bounds that differ by less may be taken for equal."""
 
@@ -36,7 +36,7 @@ class EqualTurns:
 
     def tell(self, jobs: Sequence[JobView]) -> bool:
         """Can it be told by these jobs alone? They, and all who wait, ask for the same then."""
-        if not self._able:
+        if not self._able or len(jobs) > _FEW:
             return False
         world = self._world
         request = world.next_request(jobs[0])
