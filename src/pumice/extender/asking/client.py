@@ -17,7 +17,7 @@ import msgspec
 
 from pumice.extender.answers import Answer
 from pumice.extender.asking.caller import Body, Caller, CallFailed, Observation, whole
-from pumice.extender.asking.connections import LOOP, bound, pieces, tls
+from pumice.extender.asking.connections import LOOP, Pieces, bound, tls
 from pumice.extender.asking.settings import Transport
 from pumice.extender.dialects import Dialect
 from pumice.extender.gojson import MAX_BODY, WireError
@@ -185,9 +185,7 @@ class Client(Caller):
         if self._transport.compression and len(packed := whole(body)) >= _GZIP_FROM:
             headers = {**headers, "Content-Encoding": "gzip"}
             body = zlib.compress(packed, 1, wbits=31)
-        url, data = self._urls[verb.name], body if isinstance(body, bytes) else pieces(body)
-        if not isinstance(body, bytes):
-            headers = {**headers, "Content-Length": str(sum(map(len, body)))}
+        url, data = self._urls[verb.name], body if isinstance(body, bytes) else Pieces(body)
         async with session.post(url, data=data, headers=headers, allow_redirects=False) as response:
             if response.status != 200:
                 said = await self._limited(response, 64 * 1024)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.http_writer import StreamWriter
+from aiohttp.payload import Payload
 from aiohttp.streams import EMPTY_PAYLOAD
 
 from pumice.extender.asking.caller import CallFailed
@@ -82,10 +85,22 @@ def tls(transport: Transport) -> ssl.SSLContext | bool:
     return context
 
 
-async def pieces(body: Sequence[bytes]) -> AsyncIterator[bytes]:
-    """A body in pieces, sent one after the other: joining a large one costs as much as sending it."""
-    for piece in body:
-        yield piece
+class Pieces(Payload):
+    """A body in pieces that go out together: joining a large one costs as much as sending it."""
+
+    _value: Sequence[bytes]
+
+    def __init__(self, body: Sequence[bytes]) -> None:
+        super().__init__(body, content_type="application/json")
+        self._size = sum(map(len, body))
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return b"".join(self._value).decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        for piece in self._value:
+            await cast("StreamWriter", writer).write(piece, drain=False)
+        await writer.drain()
 
 
 def bound(connector: aiohttp.TCPConnector) -> None:
