@@ -98,8 +98,10 @@ class Pieces(Payload):
         return b"".join(self._value).decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        for piece in self._value:
-            await cast("StreamWriter", writer).write(piece, drain=False)
+        first, *rest = self._value
+        await writer.write(first)  # after the headers
+        if (transport := cast("StreamWriter", writer).transport) is not None:  # else who reads the answer says so
+            transport.writelines(rest)
         await writer.drain()
 
 

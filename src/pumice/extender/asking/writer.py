@@ -14,7 +14,7 @@ from pumice.errors import InvalidInput
 from pumice.extender import gojson
 from pumice.extender.asking.caller import CallFailed
 from pumice.extender.dialects import DIALECTS
-from pumice.extender.dialects.dialect import HOLE, Part
+from pumice.extender.dialects.dialect import HOLE
 from pumice.extender.dialects.kube import Kube
 from pumice.extender.protocol import BIND, ON_SESSION_OPEN, MessagePart, PartKind, Verb
 from pumice.model.api import Pod
@@ -30,8 +30,6 @@ _KEPT: Final = 20_000
 """Tasks whose JSON is kept, and kinds of nodes whose amounts are."""
 _LISTS_KEPT: Final = 8
 """Sets of rows whose names are kept."""
-_BLOCK: Final = 128
-"""Objects of a long list that are joined, and kept so."""
 
 
 class _Form(NamedTuple):
@@ -63,8 +61,6 @@ class QuestionWriter:
         self._tasks: dict[str, tuple[object, int, str, str, bytes]] = {}
         self._listed: dict[bytes, tuple[list[str], list[bytes]]] = {}
         """The names of some rows, and these in JSON."""
-        self._blocks: list[tuple[list[bytes], bytes]] = []
-        """The last long list: some objects after each other, and these joined."""
         self._asked: tuple[tuple[object, ...], list[bytes]] = ((), [])
         self._looked = False
 
@@ -88,7 +84,7 @@ class QuestionWriter:
         """One body per row."""
         self._forget_changed(rows.table)
         head = self.task(task)
-        return [b"".join(self._talks.question(verb, [head, node])) for node in self._rows(task, rows)]
+        return [b"".join(self._talks.question(verb, [head, node[1:]])) for node in self._rows(task, rows)]
 
     def nodes(self, verb: Verb[Any], task: Task, rows: NodeRows) -> list[bytes]:
         """One body for all rows (batchPredicate, prioritize: the same, so it is written once for both)."""
@@ -98,22 +94,10 @@ class QuestionWriter:
         key = (head, task.klass.id, self._at, rows.index.tobytes(), extra.tobytes() if extra is not None else b"")
         if key != self._asked[0]:
             named = self._names_only and extra is None
-            parts: list[Part] = [head, self._joined(self._rows(task, rows))]
-            self._asked = (key, self._talks.question(verb, parts, names_only=named))
+            nodes = self._rows(task, rows)
+            nodes[:1] = [one[1:] for one in nodes[:1]]
+            self._asked = (key, self._talks.question(verb, [head, nodes], names_only=named))
         return self._asked[1]
-
-    def _joined(self, items: list[bytes]) -> list[bytes]:
-        """A list in JSON between its brackets, in blocks; one that is as it was the last time is not joined again."""
-        blocks = []
-        for at in range(0, len(items), _BLOCK):
-            some = items[at : at + _BLOCK]
-            known = self._blocks[at // _BLOCK] if at // _BLOCK < len(self._blocks) else None
-            if known is None or known[0] != some:
-                known = (some, b"," * bool(at) + b",".join(some))
-            blocks.append(known)
-        if len(blocks) >= len(self._blocks):
-            self._blocks = blocks
-        return [joined for _, joined in blocks]
 
     def names(self, rows: NodeRows) -> list[str]:
         """The names of rows; made once for the same rows of the same table."""
@@ -129,7 +113,10 @@ class QuestionWriter:
             if len(self._listed) >= _LISTS_KEPT:
                 self._listed.clear()
             names = rows.names
-            known = self._listed[listed] = (names, [self._name(name) for name in names] if self._names_only else [])
+            known = self._listed[listed] = (
+                names,
+                [b"," + self._name(name) for name in names] if self._names_only else [],
+            )
         return known
 
     def preempt(self, evictor: Task, evictees: Sequence[Task]) -> bytes:
@@ -197,7 +184,7 @@ class QuestionWriter:
         return msgspec.Raw(gojson.encode(gojson.sorted_map(tasks)))
 
     def _rows(self, task: Task, rows: NodeRows) -> list[bytes]:
-        """The nodes' JSON; imagined ones are always told in full, because nobody can look them up."""
+        """The nodes' JSON, each after a comma; imagined ones are always told in full: nobody can look them up."""
         table, known, out = rows.table, self._nodes, []
         if rows.extra is not None:
             standing: dict[int, bytes] = {}
@@ -207,7 +194,7 @@ class QuestionWriter:
                 out.append(self._write_node(table, node, standing.get(node.row, b""), task, more))
             return out
         if self._names_only:
-            return self._named(rows)[1]
+            return [*self._named(rows)[1]]
         index = rows.index.tolist()
         for row in set(index) - known.keys() if len(known) < len(table.by_name) else ():
             if (one := table.nodes[row]) is not None:
@@ -217,10 +204,10 @@ class QuestionWriter:
         return [known[row] for row in index]
 
     def _write_node(self, table: NodeTable, node: Node, tasks: bytes, like: Task | None = None, more: int = 0) -> bytes:
-        """A node's JSON, with the *tasks* on it if these are listed; as it would be with *more* tasks *like* one."""
+        """A comma and a node's JSON, the *tasks* on it in it if these are listed; as with *more* tasks *like* one."""
         form = self._forms.get(node.row)
         if form is None or form.object is not node.object:
-            parts = gojson.encode(self._talks.node_form(node)).split(bytes(HOLE))
+            parts = (b"," + gojson.encode(self._talks.node_form(node))).split(bytes(HOLE))
             form = self._forms[node.row] = _Form(node.object, parts, frozenset(node.capacity.amounts))
         key = (table.amounts_of(node.row), form.has, like and like.klass, more)
         held = self._ledgers.get(key)
@@ -249,7 +236,6 @@ class QuestionWriter:
             self._listed.clear()
         if touched is None or changed is None:
             self._nodes.clear()
-            self._blocks.clear()
             self._forms.clear()
             self._pods.clear()
         else:
