@@ -11,8 +11,7 @@ from pumice.engine.scope import Scope
 from pumice.errors import InvalidInput
 from pumice.extender import answers as a
 from pumice.extender.answering.followed import AnsweredCluster, FollowedState
-from pumice.extender.answering.respond import Responder, bind_of, carried_out
-from pumice.extender.answering.served_session import ServedSession
+from pumice.extender.answering.respond import Responder, ServedSession, bind_of, carried_out
 from pumice.extender.answering.told_state import ToldState
 from pumice.extender.answering.untold import NotTold
 from pumice.extender.answers import Answer

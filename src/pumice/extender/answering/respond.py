@@ -1,32 +1,77 @@
-"""What the served policies say to a question: one rule for each kind of answer.
+"""The session on which policies are served, and what they say to a question: one rule for each kind of answer.
 
 A point that nobody registered gets the neutral answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cmp_to_key
-from typing import Any, Final
+from typing import Any, Final, cast
 
+import numpy as np
+
+from pumice.engine.rows import NodeRows
 from pumice.extender import answers as a
 from pumice.extender import protocol as p
-from pumice.extender.answering.served_session import ServedSession
 from pumice.extender.answering.told_state import ToldState
+from pumice.extender.answering.untold import NotTold, StateView
 from pumice.extender.answers import Answer
 from pumice.extender.dialects import Question
 from pumice.extender.dialects.task_message import TaskMessage, uid_of
 from pumice.extender.protocol import PartKind
+from pumice.framework.compat import Compat
 from pumice.framework.points import Point
 from pumice.framework.points import table as t
+from pumice.framework.points.guard import Failures
+from pumice.framework.session.budgets import Budgets
+from pumice.framework.session.runtime import Runtime
+from pumice.framework.session.session import Session
 from pumice.model.intents import Bind
 from pumice.model.node import Node
-from pumice.model.reason import Unfit
+from pumice.model.reason import FITS, Unfit, reason_of
 from pumice.model.task import Task
 from pumice.ports import Binder
+from pumice.state.cluster import ClusterState
+from pumice.state.table import NodeTable
 
 _UNSEEN: Final = (a.UNSCHEDULABLE, "the extender has not seen this node yet")
 _FITS: Final = a.NodeRefusal()
+
+
+class ServedFailures(Failures):
+    """As in the scheduler, but what was not told is kept for the answer."""
+
+    def __init__(self, session: ServedSession) -> None:
+        super().__init__(session.runtime.health, session.runtime.told, session.metrics)
+        self._session = session
+
+    def contain(self, plugin: str, point: str, exc: BaseException, *about: Any, **more: Any) -> None:
+        if isinstance(exc, NotTold):
+            self._session.untold = exc
+        else:
+            super().contain(plugin, point, exc, *about, **more)
+
+
+class ServedSession(Session):
+    """A session without tiers on what calls have told. Reading what was not told ends in `untold`."""
+
+    def __init__(self, told: ToldState, runtime: Runtime, compat: Compat) -> None:
+        self.untold: NotTold | None = None
+        self._told = told
+        view = StateView(told.state, told.table, complete=told.complete, followed=told.followed)
+        super().__init__(cast("ClusterState", view), runtime=runtime, compat=compat)
+        if not told.complete:  # who asks knows the cluster's disruption budgets, and minds them
+            self.budgets = Budgets(self.state, as_volcano=True)
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        if not self._told.complete:
+            raise NotTold("the cluster's nodes")
+        return self._told.state.table.by_name
+
+    def _make_failures(self) -> Failures:
+        return ServedFailures(self)
 
 
 class Responder:
@@ -94,13 +139,26 @@ class Responder:
 
     # -- nodes; those that the cluster has not shown are None -------------------------------------------------------
     def _predicate(self, _: Question, task: Task, node: Node | None) -> Answer:
-        ((code, text),) = self._ssn.objections(task, [node]) if node is not None else (_UNSEEN,)
+        ((code, text),) = self._objections(task, [node]) if node is not None else (_UNSEEN,)
         return a.NodeRefusal(text=text, code=code) if text else _FITS
+
+    def _objections(self, task: Task, nodes: Sequence[Node]) -> Sequence[tuple[int, str]]:
+        """Code and text of the first objection to each node; no text for none."""
+        before = self._ssn.pre_predicate(task)
+        if not before:
+            return [(int(before.code), before.text or "refused")] * len(nodes)
+        numbers = self._ssn.search.evaluator.first_objection(task, self._rows(nodes)).tolist()
+        reasons = (None if number == FITS else reason_of(number) for number in numbers)
+        return [(0, "") if no is None else (int(no.code), no.text or "refused") for no in reasons]
+
+    def _rows(self, nodes: Sequence[Node]) -> NodeRows:
+        index = np.array([node.row for node in nodes], dtype=np.intp)
+        return NodeRows(cast("NodeTable", self._told.table), index)
 
     def _batch_predicate(self, asked: Question, task: Task, nodes: Sequence[Node | None]) -> Answer:
         """Code and reason by node name, the first objection; a node that the cluster has not shown is refused."""
         known = [node for node in nodes if node is not None]
-        said = iter(self._ssn.objections(task, known) if known else ())
+        said = iter(self._objections(task, known) if known else ())
         names = [told.node.metadata.name for told in asked.parts["nodes"]]
         refused = {
             name: (code, text)
@@ -117,11 +175,23 @@ class Responder:
         )
 
     def _prioritize(self, _: Question, task: Task, nodes: Sequence[Node | None]) -> Answer:
+        """Scores by node, all plugins together."""
         known = [node for node in nodes if node is not None]
+        if not known:
+            return a.Scores(scores={})
+        ssn, evaluator, rows = self._ssn, self._ssn.search.evaluator, self._rows(known)
+        total, everybody = np.zeros(len(known)), np.ones(len(known), dtype=np.bool_)
         try:
-            return a.Scores(scores=self._ssn.all_scores(task, known) if known else {})
+            ssn.node_pre_order(task, rows)
+            for scorer in evaluator.scorers:
+                if evaluator.guard.applies(scorer, task):
+                    part = evaluator.ask_scorer(scorer, task, rows)
+                    total = scorer.merge(total, evaluator.guard.normalized(scorer, task, part, everybody))
+            if ssn.anybody(t.NODE_MAP):
+                total = total + ssn.search.map_reduce(task, rows)
         except Unfit as no:
             return a.Scores(scores={}, error=no.text or "refused")
+        return a.Scores(scores={node.name: score for node, score in zip(known, total.tolist(), strict=True)})
 
     def _best_node(self, _: Question, task: Task, scores: dict[str, float]) -> Answer:
         chosen = self._ssn.ask(t.BEST_NODE, task, dict(scores))
