@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from pumice.engine.rows import NodeRows
+from pumice.extender.answering.told_state import ToldState
 from pumice.extender.asking.caller import CallFailed
 from pumice.extender.asking.writer import QuestionWriter
-from pumice.extender.protocol import ALLOCATE_FUNC, BATCH_PREDICATE, BEST_NODE, PREDICATE
+from pumice.extender.dialects import QuestionReader
+from pumice.extender.protocol import ALLOCATE_FUNC, BATCH_PREDICATE, BEST_NODE, ON_SESSION_OPEN, PREDICATE
 from pumice.model import api
 from pumice.model.events import Seen
 from pumice.model.status import TaskStatus
@@ -157,3 +159,16 @@ def test_a_long_list_of_which_something_changed_is_what_a_fresh_writer_writes(di
         json.loads(b"".join(fresh))
         meta = {"name": f"n{len(rows) // 2}", "labels": {"seen": "again"}}
         _see(state, "Node", {"metadata": meta, "status": {"allocatable": AMOUNTS, "capacity": AMOUNTS}})
+
+
+@pytest.mark.parametrize("dialect", ["documented", "both"])
+def test_what_a_snapshot_says_of_a_queue_stands_above_its_object_and_its_tasks(
+    state: ClusterState, dialect: str
+) -> None:
+    _see(state, "Queue", {"metadata": {"name": "q"}, "spec": {"weight": 1, "capability": {"cpu": "12"}}})
+    snapshot = json.loads(QuestionWriter(dialect).snapshot(state))
+    snapshot["snapshot"]["queues"][0] |= {"capability": {"cpu": 13}, "allocated": {"cpu": 7}}
+    told = ToldState()
+    told.load(QuestionReader().read(ON_SESSION_OPEN, json.dumps(snapshot).encode()).parts["snapshot"])
+    queue = told.state.queues["q"]
+    assert (queue.capability["cpu"], queue.allocated["cpu"]) == (13, 7)

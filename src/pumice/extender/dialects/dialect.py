@@ -51,14 +51,6 @@ _LIST: Final[msgspec.json.Decoder[list[msgspec.Raw] | None]] = msgspec.json.Deco
 _NULL: Final = msgspec.Raw(b"null")
 _SCORES: Final[msgspec.json.Decoder[dict[str, float] | None]] = msgspec.json.Decoder(dict[str, float] | None)
 
-_DERIVED: Final = {
-    PartKind.TASK: ("pod",),
-    PartKind.NODE: ("node", "ledgers"),
-    PartKind.JOB: ("group",),
-    PartKind.QUEUE: ("queue", "held"),
-}
-"""What a message derives from its fields, once, and by which rules may be broken."""
-
 
 class Dialect:
     """How messages look on the wire. ``documented``, ``volcano`` and ``both`` send whole objects; ``kube`` differs."""
@@ -169,18 +161,7 @@ class Dialect:
         :raises msgspec.DecodeError: not JSON, or a field of the wrong type.
         :raises InvalidInput: a value that breaks a rule.
         """
-        return self.derived(kind, decoder(self.shapes[kind]).decode(raw))
-
-    def derived(self, kind: PartKind, message: Any) -> Any:
-        """A message, after everything was derived from its fields.
-
-        :raises InvalidInput: a value that breaks a rule.
-        """
-        for name in _DERIVED.get(kind, ()):  # so that a rule that is broken is found now
-            getattr(message, name, None)
-        for task in getattr(message, "tasks", None) or ():
-            _ = task.pod
-        return message
+        return decoder(self.shapes[kind]).decode(raw)
 
     def read_snapshot(self, body: bytes) -> Any:
         """The ``Cluster`` of an onSessionOpen.

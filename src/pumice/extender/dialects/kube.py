@@ -147,15 +147,13 @@ class Kube(Dialect):
         """A pod or a node, as Volcano would tell of it; what is taken on a node is not told."""
         thing = decoder(self.shapes[kind]).decode(raw)
         if isinstance(thing, api.NodeObject):
-            return self.derived(kind, NodeMessage(Name=thing.metadata.name, Node=thing))
+            return NodeMessage(Name=thing.metadata.name, Node=thing)
         pod = api.with_namespace(thing, DEFAULT_NAMESPACE)
         meta, spec = pod.metadata, pod.spec
         names = {"UID": meta.uid, "Name": meta.name, "Namespace": meta.namespace}
         priority = 1 if spec.priority is None else spec.priority
         status = pod_status(pod).bit
-        return self.derived(
-            kind, TaskMessage(**names, Pod=pod, Status=status, NodeName=spec.node_name, Priority=priority)
-        )
+        return TaskMessage(**names, Pod=pod, Status=status, NodeName=spec.node_name, Priority=priority)
 
     # -- answers --------------------------------------------------------------------------------------------------
     def _said(self, answer: Answer) -> object:

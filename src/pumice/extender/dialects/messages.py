@@ -56,6 +56,9 @@ class NodeMessage(msgspec.Struct, dict=True, kw_only=True):
     Allocatable: GoResource | None = None
     Tasks: dict[str, TaskMessage] | None = None
 
+    def __post_init__(self) -> None:
+        _ = self.node, self.ledgers
+
     @cached_property
     def node(self) -> api.NodeObject:
         """The node.
@@ -128,6 +131,9 @@ class JobMessage(msgspec.Struct, dict=True, kw_only=True):
     TaskMinAvailable: dict[str, int] | None = None
     PodGroup: api.PodGroup | None = None
 
+    def __post_init__(self) -> None:
+        _ = self.tasks
+
     @cached_property
     def group(self) -> api.PodGroup:
         """Its pod group, under the name and in the queue that the job is said to have.
@@ -185,6 +191,9 @@ class QueueMessage(msgspec.Struct, dict=True, kw_only=True):
     Weight: int = 0
     Queue: api.QueueObject | None = None
 
+    def __post_init__(self) -> None:
+        _ = self.queue, self.held
+
     @cached_property
     def queue(self) -> api.QueueObject:
         """The queue.
@@ -240,6 +249,10 @@ class SnapshotMessage(msgspec.Struct):
     queues: list[QueueMessage] | None = None
 
 
+_AMOUNTS: Final = ("capability", "deserved", "guarantee", "allocated")
+"""What Volcano does not tell of a queue."""
+
+
 class _Quotas(msgspec.Struct):
     QuotaStatus: dict[str, api.QuotaStatus] | None = None
 
@@ -260,8 +273,7 @@ class OpeningMessage(msgspec.Struct, kw_only=True):
         jobs, nodes, queues = self.Jobs or {}, self.Nodes or {}, self.Queues or {}
         for said in told.queues or ():
             if (own := queues.get(said.name or "")) is not None:
-                own.capability, own.deserved, own.guarantee = said.capability, said.deserved, said.guarantee
-                own.allocated = said.allocated
+                queues[own.Name] = replace(own, **{name: getattr(said, name) for name in _AMOUNTS})
         others = [
             api.ResourceQuota(
                 metadata=api.Metadata(namespace=namespace, name=name), spec=api.QuotaStatus(hard=one.hard), status=one

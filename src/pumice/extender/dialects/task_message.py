@@ -157,6 +157,9 @@ class TaskMessage(msgspec.Struct, dict=True, kw_only=True):
     Pod: api.Pod | None = None
     PodAnnotations: Texts | None = None
 
+    def __post_init__(self) -> None:
+        _ = self.pod  # a rule that is broken is found when it is read
+
     @property
     def node(self) -> str:
         """Where it is."""
