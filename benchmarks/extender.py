@@ -38,7 +38,6 @@ from pumice.cli.policies import run_until_told
 from pumice.config import from_data
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope, scope
-from pumice.extender.answering.intake import settings
 from pumice.extender.asking.writer import QuestionWriter
 from pumice.extender.plugin import close_clients
 from pumice.extender.protocol import PREDICATE, PRIORITIZE
@@ -53,6 +52,7 @@ from pumice.model.reason import Unfit
 from pumice.model.task import Task
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
+from pumice.serving import bounded
 from pumice.state.cluster import ClusterState
 
 NODES, GANG, PER_NODE, ROUNDS = 5_000, 100, 2_000, 2
@@ -138,7 +138,7 @@ async def _write(send: Any, content: bytes) -> None:
 
 
 def _run(make: Callable[[], Any], listening: socket.socket) -> None:
-    run_until_told(make(), settings(log_level="critical", access_log=False), [listening])  # as `pumice extender serve`
+    run_until_told(make(), bounded(log_level="critical", access_log=False), [listening])  # as `pumice extender serve`
 
 
 def _batch_service() -> Any:

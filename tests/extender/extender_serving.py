@@ -11,7 +11,7 @@ from typing import Any
 
 import uvicorn
 
-from pumice.extender.answering.intake import settings as serving_settings
+from pumice.serving import bounded
 
 
 class Serving:
@@ -22,7 +22,7 @@ class Serving:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._socket.bind(("127.0.0.1", 0))
         self.port: int = self._socket.getsockname()[1]
-        settings = uvicorn.Config(app, **serving_settings(**{"log_level": "critical", **config}))
+        settings = uvicorn.Config(app, **bounded(**{"log_level": "critical", **config}))
         self._server = uvicorn.Server(settings)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
 

@@ -21,7 +21,6 @@ from extender_world import Opened, arguments, cluster, group, node, pod, queue, 
 
 from pumice.clock import SystemClock
 from pumice.extender import protocol as p
-from pumice.extender.answering.intake import HEADER_BYTES, BoundedProtocol
 from pumice.extender.answering.policies import MOST_CALLERS, PolicyServer
 from pumice.extender.answering.untold import NotTold
 from pumice.extender.plugin import Extender
@@ -33,6 +32,7 @@ from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.reason import Unfit
 from pumice.model.task import Task
+from pumice.serving import HEADER_BYTES, BoundedProtocol
 
 
 class Racks(Plugin):

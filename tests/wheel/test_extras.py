@@ -24,9 +24,9 @@ HTTP = (
     "pumice.extender.asking.client",
     "pumice.extender.asking.connections",
     "pumice.extender.server",
-    "pumice.extender.answering.intake",
     "pumice.extender.check",
     "pumice.extender.cassette",
+    "pumice.serving",
 )
 WALK = """
 import importlib, json, pkgutil, pumice

@@ -45,9 +45,9 @@ TALKS = (
     "pumice.extender.asking.client",
     "pumice.extender.asking.connections",
     "pumice.extender.server",
-    "pumice.extender.answering.intake",
     "pumice.extender.check",
     "pumice.extender.cassette",
+    "pumice.serving",
 )
 """What an extra is for."""
 EXTRA = [

@@ -69,8 +69,8 @@ def answer(
     sockets: list[socket.socket],
 ) -> None:
     """Answer until told to stop; follow the cluster that *whom* leads to."""
-    from pumice.extender.answering.intake import settings as serving
     from pumice.extender.server import app as make_app
+    from pumice.serving import bounded
 
     cluster = None
     if whom is not None:
@@ -79,7 +79,7 @@ def answer(
         cluster = FollowedCluster(whom)
         cluster.start()
     try:
-        run_until_told(make_app(builders, options, cluster), serving(options.max_connections, **settings), sockets)
+        run_until_told(make_app(builders, options, cluster), bounded(options.max_connections, **settings), sockets)
     finally:
         if cluster is not None:
             cluster.stop()

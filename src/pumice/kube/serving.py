@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Route
 
 from pumice.errors import InvalidInput, PumiceError
 from pumice.kube.probed import Answers
+from pumice.serving import bounded
 from pumice.sockets import tcp_listener
 
 WAIT = 30.0
@@ -87,13 +88,11 @@ class _Server(uvicorn.Server):
 
 
 async def serve(opened: socket.socket, routes: Sequence[BaseRoute], tls: ssl.SSLContext | None = None) -> None:
-    """Answer on a socket until cancelled; encrypted with *tls*."""
+    """Answer on a socket until cancelled, within the limits of `pumice.serving`; encrypted with *tls*."""
     config = uvicorn.Config(
         Starlette(routes=list(routes)),
-        log_level="warning",
-        access_log=False,
-        lifespan="off",
-        timeout_graceful_shutdown=GRACE,
+        # a proxy on this machine may say that it was https: the cookie of the pages depends on it
+        **bounded(proxy_headers=True, log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE),
     )
     config.load()
     config.ssl = tls

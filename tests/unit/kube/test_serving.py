@@ -16,6 +16,7 @@ from pumice.kube.probed import Answers
 from pumice.kube.service import NoCycle
 from pumice.kube.serving import health_routes, listening, metrics_routes, serve
 from pumice.scheduler.report import CycleReport
+from pumice.serving import BoundedProtocol
 
 FINE = Answers(trouble=lambda: "", unready=lambda: "", metrics=lambda: b"pumice_leading 1.0\n")
 
@@ -122,3 +123,24 @@ def test_a_replica_that_runs_no_cycles_says_why_at_once() -> None:
         500,
         b"the cycle cannot be saved: OverflowError: too big",
     )
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /livez HTTP/1.1\r\nHost: x\r\n"])
+def test_a_connection_whose_headers_do_not_come_is_closed(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BoundedProtocol, "header_seconds", 0.1)
+
+    async def story() -> bytes:
+        opened = listening("127.0.0.1:0")
+        task = asyncio.create_task(serve(opened, health_routes(FINE)))
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", opened.getsockname()[1])
+            writer.write(sent)
+            async with asyncio.timeout(3):
+                said = await reader.read()
+            writer.close()
+            return said
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    assert asyncio.run(story()) == b""

@@ -1,4 +1,4 @@
-"""How policies are served, and what comes in before it is read: connections, headers, bodies, from whom, packed how."""
+"""How policies are served, and bodies before they are read: how large, how soon, from whom, packed how."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pumice.errors import InvalidInput
 from pumice.extender.dialects import DIALECTS
@@ -16,17 +16,8 @@ from pumice.extender.protocol import VERBS, TokenFile
 
 if TYPE_CHECKING:
     from starlette.types import Receive
-    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as HttpProtocol
-else:  # httptools, where it is installed: three times the calls per second
-    from uvicorn.protocols.http.auto import AutoHTTPProtocol as HttpProtocol
 
 MEBI: Final = 2**20
-MOST_CONNECTIONS: Final = 1024
-"""Connections at one time; who comes beyond is not listened to."""
-HEADER_SECONDS: Final = 10.0
-"""Seconds in which the headers of a question, and the first of its body, must have come."""
-HEADER_BYTES: Final = 64 * 1024
-"""Bytes of them."""
 _PACKED_LARGE: Final = 64 * 1024
 """Bytes of a packed body from which it is unpacked beside the event loop."""
 _LATER: Final = (b"retry-after", b"1")
@@ -47,7 +38,7 @@ class Options:
     """Bytes of a request; a snapshot of a large cluster is large."""
     max_in_flight: int = 512 * MEBI
     """Bytes of all requests that are being received or answered at one time."""
-    max_connections: int = MOST_CONNECTIONS
+    max_connections: int = 1024
     """Exchanges at one time; who comes beyond is told to come again."""
     body_timeout: float = 30.0
     """Seconds in which a request must have come whole."""
@@ -188,61 +179,3 @@ def _unpacked(body: bytes, most: int) -> bytes:
     if len(content) > most:
         raise RequestRefused(413, f"the question has more than {most} bytes when unpacked")
     return content
-
-
-# -- connections -------------------------------------------------------------------------------------------------------
-class BoundedProtocol(HttpProtocol):
-    """uvicorn's protocol, with a time and a size for headers and a number of connections."""
-
-    most_connections: ClassVar[int] = MOST_CONNECTIONS
-    header_seconds: ClassVar[float] = HEADER_SECONDS
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._waits: asyncio.TimerHandle | None = None
-        self._bytes = 0
-        super().connection_made(transport)
-        if len(self.connections) > self.most_connections:
-            transport.close()
-        else:
-            self._await()
-
-    def data_received(self, data: bytes) -> None:
-        """Bytes of a question: until its body begins they are timed, until its headers are there counted."""
-        before = self.cycle
-        fresh = before is None or before.response_complete
-        if fresh:
-            self._bytes += len(data)
-            if self._bytes > HEADER_BYTES and b"\r\n\r\n" not in data:
-                self.transport.close()
-                return
-        super().data_received(data)
-        now = self.cycle
-        if now is before:
-            waits = fresh  # for the rest of the headers
-        else:
-            self._bytes = 0
-            waits = now.more_body and not now.body  # for the first of the body
-        if not waits:
-            self._forget()
-        elif self._waits is None:
-            self._await()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._forget()
-        super().connection_lost(exc)
-
-    def _await(self) -> None:
-        self._waits = self.loop.call_later(self.header_seconds, self.transport.close)
-
-    def _forget(self) -> None:
-        if self._waits is not None:
-            self._waits.cancel()
-            self._waits = None
-
-
-def settings(max_connections: int = MOST_CONNECTIONS, **given: Any) -> dict[str, Any]:
-    """What uvicorn is told: our protocol, no trust in headers that say where a caller is."""
-    http: type[BoundedProtocol] = BoundedProtocol
-    if max_connections != MOST_CONNECTIONS:
-        http = type("ServedProtocol", (BoundedProtocol,), {"most_connections": max_connections})
-    return {"http": http, "ws": "none", "lifespan": "off", "proxy_headers": False, **given}
