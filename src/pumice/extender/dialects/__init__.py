@@ -12,13 +12,12 @@ from pumice.extender import protocol as p
 from pumice.extender.answers import Answer, Json
 from pumice.extender.dialects.dialect import MESSAGE, Encoded, Message, items
 from pumice.extender.dialects.dialect import Dialect as Dialect
-from pumice.extender.dialects.documented import Documented
 from pumice.extender.dialects.kube import Kube
 from pumice.extender.dialects.volcano import Volcano
 from pumice.extender.gojson import WireError, check_depth, read
 from pumice.extender.protocol import NODES, TASK, PartKind, Verb
 
-_DOCUMENTED: Final = Documented()
+_DOCUMENTED: Final = Dialect()
 _VOLCANO: Final = Volcano()
 
 

@@ -1,4 +1,4 @@
-"""What a dialect promises: to write questions from what plugins see, to read them into API objects, and answers."""
+"""A dialect writes questions from what plugins see and reads them: the documented one, and what all share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from pumice.errors import InvalidInput
 from pumice.extender import answers, gojson
-from pumice.extender.answers import Answer, NodeRefusal
+from pumice.extender.answers import Answer, Json, NodeRefusal
 from pumice.extender.dialects.messages import SHAPES
 from pumice.extender.dialects.task_message import Ledger
 from pumice.extender.gojson import WireError, read
@@ -19,6 +19,8 @@ from pumice.model.intents import Bind
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
+from pumice.model.resources import CPU, MEMORY, PODS, dim_name, unit
+from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
 
@@ -49,16 +51,18 @@ HOLE: Final = msgspec.Raw(b"\0")
 MESSAGE: Final[msgspec.json.Decoder[dict[str, msgspec.Raw]]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST: Final[msgspec.json.Decoder[list[msgspec.Raw] | None]] = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _NULL: Final = msgspec.Raw(b"null")
+_MIB: Final = 2**20
+_BITS: Final = {status.bit: status for status in TaskStatus}
 _SCORES: Final[msgspec.json.Decoder[dict[str, float] | None]] = msgspec.json.Decoder(dict[str, float] | None)
 
 
 class Dialect:
-    """How messages look on the wire. ``documented``, ``volcano`` and ``both`` send whole objects; ``kube`` differs."""
+    """The documented dialect, for services written from the documentation; others say how they differ from it."""
 
-    name: ClassVar[str]
+    name: ClassVar[str] = "documented"
     carries: ClassVar[frozenset[str]] = frozenset(ASKED)
     """The verbs that can be said in it."""
-    understands: ClassVar[frozenset[str]]
+    understands: ClassVar[frozenset[str]] = frozenset({"documented", "both"})
     """The dialects whose questions a service for this one can read."""
     lists_tasks: ClassVar[bool] = False
     """Whether a node is told with the tasks on it; they stand in its last hole."""
@@ -74,11 +78,26 @@ class Dialect:
     # -- objects that are written ---------------------------------------------------------------------------------
     def task(self, task: Task) -> Any:
         """A task as it stands now."""
-        raise NotImplementedError
+        job = task.job
+        return {
+            "uid": task.uid,
+            "namespace": task.namespace,
+            "name": task.name,
+            "job": task.job_key,
+            "queue": job.queue if job is not None else "",
+            "role": task.role,
+            "resources": of_class(task, self.name, lambda requests: amounts(requests, pods=False)),
+            "priority": task.priority,
+            "labels": task.labels,
+            "annotations": task.annotations,
+            "nodeName": task.node_name,
+            "phase": task.status.title,
+        }
 
     def named_task(self, uid: str, namespace: str, name: str, job: str = "", node: str = "", status: int = 1) -> Any:
         """A task by its names and its place alone; *status* is Volcano's number."""
-        raise NotImplementedError
+        place = {"nodeName": node, "phase": _BITS[status].title}
+        return {"uid": uid, "namespace": namespace, "name": name, "job": job, **place}
 
     def named(self, task: Task) -> Any:
         """A task as it stands now, by its names and its place alone."""
@@ -86,11 +105,19 @@ class Dialect:
 
     def node_form(self, node: Node) -> Any:
         """A node as it stands as long as its object is the same, with a ``HOLE`` for each of `ledgers` and tasks."""
-        raise NotImplementedError
+        return {
+            "name": node.name,
+            "labels": node.labels,
+            "annotations": node.annotations,
+            "taints": [{"key": t.key, "value": t.value, "effect": t.effect} for t in node.taints],
+            "allocatable": amounts(node.allocatable.amounts),
+            "idle": HOLE,
+            "used": HOLE,
+        }
 
-    def ledgers(self, node: Node) -> dict[str, Any]:
+    def ledgers(self, node: Node) -> Json:
         """What stands in the holes, but for tasks; nodes that hold the same amounts say the same."""
-        return {}
+        return {"idle": amounts(node.idle.amounts), "used": amounts(node.used.amounts, zeros=False)}
 
     def node(self, node: Node, written: Written) -> Any:
         """A node as it stands now."""
@@ -99,19 +126,43 @@ class Dialect:
 
     def named_node(self, name: str) -> Any:
         """A node by its name alone."""
-        raise NotImplementedError
+        return {"name": name}
 
     def job(self, job: Job, written: Written, *, named: bool = False) -> Any:
         """A job with its tasks; *named*: by names, with the places of its tasks."""
-        raise NotImplementedError
+        said: Json = {
+            "uid": job.uid,
+            "namespace": job.namespace,
+            "name": job.name,
+            "queue": job.queue,
+            "minAvailable": job.min_available,
+            "priority": job.priority,
+        }
+        if named:
+            return {**said, "members": [self.named(task) for task in job.tasks.values()]}
+        return {**said, "annotations": job.annotations, "members": [written.whole(task) for task in job.tasks.values()]}
 
     def queue(self, queue: Queue) -> Any:
         """A queue with what its tasks hold now."""
-        raise NotImplementedError
+        return {
+            "name": queue.name,
+            "weight": queue.weight,
+            "capability": amounts(queue.capability.amounts, zeros=False),
+            "deserved": amounts(queue.deserved.amounts, zeros=False),
+            "guarantee": amounts(queue.guarantee.amounts, zeros=False),
+            "allocated": amounts(queue.allocated.amounts),
+            "state": queue.state,
+        }
 
     def snapshot(self, state: ClusterState, written: Written) -> Any:
         """The message that tells of the whole cluster."""
-        raise NotImplementedError
+        return {
+            "snapshot": {
+                "jobs": [self.job(job, written) for job in by_key(state.session_jobs)],
+                "nodes": [self.node(node, written) for node in by_key(state.table.by_name)],
+                "queues": [self.queue(queue) for queue in by_key(state.queues)],
+            }
+        }
 
     # -- questions ------------------------------------------------------------------------------------------------
     def question(self, verb: Verb[Any], parts: Sequence[Part], *, names_only: bool = False) -> list[bytes]:
@@ -235,3 +286,14 @@ def of_class(task: Task, dialect: str, form: Callable[[Ledger], object]) -> msgs
 def by_key(things: Mapping[str, Any]) -> list[Any]:
     """The values of a mapping in the order of its keys."""
     return [things[key] for key in sorted(things)]
+
+
+def amounts(held: Ledger, *, zeros: bool = True, pods: bool = True) -> dict[str, int | float]:
+    """Amounts in cores, MiB and whole units, cpu and memory always among them; *zeros*: those of nothing too."""
+    found: dict[str, int | float] = {"cpu": 0, "memory": 0}
+    for d, value in held.items():
+        if (value or zeros or d in (CPU, MEMORY)) and (pods or d != PODS):
+            per = _MIB if d == MEMORY else unit(d)
+            whole, rest = divmod(value, per)
+            found[dim_name(d)] = int(whole) if rest == 0 else value / per
+    return gojson.numbers(found)

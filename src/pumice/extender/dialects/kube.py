@@ -64,6 +64,9 @@ class Kube(Dialect):
     def node_form(self, node: Node) -> api.NodeObject:
         return node.object
 
+    def ledgers(self, node: Node) -> Json:
+        return {}
+
     def node(self, node: Node, written: Written) -> api.NodeObject:
         return node.object
 
