@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, NoReturn, TypeVar, cast, get_args, get
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from pumice.errors import InvalidInput, PumiceError
+from pumice.errors import InvalidInput, PumiceError, shown
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -65,7 +65,9 @@ def read(verb: str, part: str, body: bytes, decoder: msgspec.json.Decoder[T]) ->
     except msgspec.ValidationError as error:
         raise WireError(verb, f"{part}: {error}") from error
     except (ValueError, RecursionError) as error:
-        raise WireError(verb, f"{part}: must be JSON, got {_begin(body)}: {error}") from error
+        raise WireError(
+            verb, f"{part}: must be JSON, got {shown(body[:100].decode('utf-8', 'replace'))}: {error}"
+        ) from error
 
 
 def read_answer(verb: str, body: bytes) -> Any:
@@ -105,12 +107,6 @@ def _too_deep(body: bytes) -> bool:
             return nesting.count(b"(") > MAX_DEPTH
         nesting = shallower
     return b"(" in nesting
-
-
-def _begin(body: bytes) -> str:
-    """The start of *body* for an error message."""
-    text = body[:60].decode("utf-8", "replace")
-    return repr(text) if len(body) <= 60 else f"{text!r}…"
 
 
 _INT64: Final = range(-(2**63), 2**63)
@@ -180,12 +176,6 @@ class Fields:
 
     def _refuse(self, place: str, rule: str, value: Any) -> NoReturn:
         raise WireError(self._verb, f"{place}: must be {rule}, got {shown(value)}")
-
-
-def shown(value: Any) -> str:
-    """*value* for an error message, cut if it is long."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}…"
 
 
 # -- writing ---------------------------------------------------------------------------------------------------------

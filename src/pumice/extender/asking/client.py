@@ -45,8 +45,6 @@ class Breaker:
         self._failed = 0
         self._opened_at: float | None = None
         self._probing = False
-        self.opened = 0
-        """How often it has opened."""
 
     @property
     def state(self) -> str:
@@ -74,7 +72,6 @@ class Breaker:
         self._failed += 1
         if self._most and (self._probing or (self._failed >= self._most and self._opened_at is None)):
             self._opened_at = self._clock()
-            self.opened += 1
         self._probing = False
 
 
