@@ -29,7 +29,7 @@ from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session
 from pumice.model.intents import Bind
 from pumice.model.node import Node
-from pumice.model.reason import FITS, Unfit, reason_of
+from pumice.model.reason import FITS, Reason, Unfit, reason_of
 from pumice.model.task import Task
 from pumice.ports import Binder
 from pumice.state.cluster import ClusterState
@@ -37,6 +37,7 @@ from pumice.state.table import NodeTable
 
 _UNSEEN: Final = (a.UNSCHEDULABLE, "the extender has not seen this node yet")
 _FITS: Final = a.NodeRefusal()
+_NONE: Final = (0, "")
 
 
 class ServedFailures(Failures):
@@ -72,6 +73,16 @@ class ServedSession(Session):
 
     def _make_failures(self) -> Failures:
         return ServedFailures(self)
+
+
+class ServedRows(NodeRows):
+    """Rows of nodes that are at hand."""
+
+    __slots__ = ("nodes",)
+
+    def __init__(self, table: NodeTable, nodes: list[Node]) -> None:
+        super().__init__(table, np.array([node.row for node in nodes], dtype=np.intp))
+        self.nodes = nodes  # type: ignore[misc]  # nobody looks them up
 
 
 class Responder:
@@ -142,18 +153,16 @@ class Responder:
         ((code, text),) = self._objections(task, [node]) if node is not None else (_UNSEEN,)
         return a.NodeRefusal(text=text, code=code) if text else _FITS
 
-    def _objections(self, task: Task, nodes: Sequence[Node]) -> Sequence[tuple[int, str]]:
+    def _objections(self, task: Task, nodes: list[Node]) -> Sequence[tuple[int, str]]:
         """Code and text of the first objection to each node; no text for none."""
         before = self._ssn.pre_predicate(task)
         if not before:
             return [(int(before.code), before.text or "refused")] * len(nodes)
         numbers = self._ssn.search.evaluator.first_objection(task, self._rows(nodes)).tolist()
-        reasons = (None if number == FITS else reason_of(number) for number in numbers)
-        return [(0, "") if no is None else (int(no.code), no.text or "refused") for no in reasons]
+        return [_NONE if number == FITS else _said(reason_of(number)) for number in numbers]
 
-    def _rows(self, nodes: Sequence[Node]) -> NodeRows:
-        index = np.array([node.row for node in nodes], dtype=np.intp)
-        return NodeRows(cast("NodeTable", self._told.table), index)
+    def _rows(self, nodes: list[Node]) -> NodeRows:
+        return ServedRows(cast("NodeTable", self._told.table), nodes)
 
     def _batch_predicate(self, asked: Question, task: Task, nodes: Sequence[Node | None]) -> Answer:
         """Code and reason by node name, the first objection; a node that the cluster has not shown is refused."""
@@ -255,6 +264,10 @@ def carried_out(binder: Binder, intent: Bind) -> str:
     except Exception as exc:
         return f"{type(exc).__name__}: {exc}"
     return ""
+
+
+def _said(reason: Reason) -> tuple[int, str]:
+    return int(reason.code), reason.text or "refused"
 
 
 def _point(asked: Question) -> Point[..., Any, Any]:
