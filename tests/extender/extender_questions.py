@@ -8,17 +8,13 @@ from typing import Any
 
 from pumice.extender.asking.writer import QuestionWriter
 from pumice.extender.dialects import DIALECTS, QuestionReader
-from pumice.extender.protocol import ON_SESSION_OPEN, Verb
+from pumice.extender.protocol import Verb
 from pumice.model.resources import Resources, dim_name, unit
-from pumice.state.cluster import ClusterState
 
 
 def ask(dialect: str, verb: Verb[Any], *things: Any, names_only: bool = False) -> bytes:
     """The question of *verb* about *things*; about the whole cluster for onSessionOpen."""
     writer = QuestionWriter(dialect, names_only=names_only)
-    if verb is ON_SESSION_OPEN:
-        state: ClusterState = things[0]
-        return writer.snapshot(state)
     return writer.question(verb, *things) if verb.parts else b"{}"
 
 

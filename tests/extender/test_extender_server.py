@@ -227,7 +227,7 @@ def test_kube_scheduler_filters_scores_preempts_and_binds(serving: Serving, name
         assert names_only or whole["items"] == [json.loads(body)["Nodes"]["items"][0]]
     assert asks(p.PRIORITIZE, b"".join(writer.nodes(p.PRIORITIZE, W0, rows))).scores == {"n1": 8, "n2": 4}
     for evictees, nodes in (([W1], ["n1"]), ([W1, W2], [])):
-        assert list(asks(p.PREEMPT, writer.preempt(W0, evictees)).candidates) == nodes
+        assert list(asks(p.PREEMPT, writer.question(p.PREEMPT, W0, evictees)).candidates) == nodes
     assert asks(p.BIND, writer.bind(Bind(W0.key, W0.uid, "n1"), None)).error == ""
 
 

@@ -147,10 +147,6 @@ def question(verb: Verb[Any], dialect: str) -> bytes:
     """A plain question about the made-up cluster."""
     state, writer, things = _cluster(), QuestionWriter(dialect), _things(verb)
     asked = [things[part.name] for part in verb.parts]
-    if verb is p.ON_SESSION_OPEN:
-        return writer.snapshot(*asked)
-    if verb is p.PREEMPT:
-        return writer.preempt(*asked)
     if verb is p.ALLOCATE_FUNC:
         state.set_status(asked[0], TaskStatus.ALLOCATED, state.nodes["check-node-1"])
         try:

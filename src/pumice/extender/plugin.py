@@ -63,7 +63,7 @@ class Extender(Plugin):
             )
         if extender.has(ON_SESSION_OPEN) and not ssn.describes:
             try:
-                extender.ask_body(ON_SESSION_OPEN, writer.snapshot(ssn.state))
+                extender.ask(ON_SESSION_OPEN, ssn.state)
             except CallFailed as failure:
                 outcome = extender.outcome(ON_SESSION_OPEN)
                 if outcome is VerbOutcome.NO:

@@ -118,9 +118,9 @@ def question(verb: p.Verb[Any], dialect: str, *, names_only: bool = False) -> by
     state, writer = cluster(), QuestionWriter(dialect, names_only=names_only)
     task, victim = state.tasks["uid-0"], state.tasks["uid-9"]
     if verb is p.ON_SESSION_OPEN:
-        return writer.snapshot(state)
+        return writer.question(verb, state)
     if verb is p.PREEMPT:
-        return writer.preempt(task, [victim])
+        return writer.question(verb, task, [victim])
     if verb is p.BIND:
         return writer.bind(Bind(task.key, task.uid, "gpu-1"), None if names_only else bytes(writer.whole(task)))
     things: dict[str, Any] = {

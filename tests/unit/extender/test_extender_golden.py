@@ -74,7 +74,7 @@ def test_a_cluster_that_was_told_is_told_on_as_it_was(dialect: str) -> None:
     body = question(ON_SESSION_OPEN, dialect)
     told = ToldState()
     told.load(DIALECTS[dialect].read_snapshot(body))
-    again = msgspec.json.decode(QuestionWriter("documented").snapshot(told.state))
+    again = msgspec.json.decode(QuestionWriter("documented").question(ON_SESSION_OPEN, told.state))
     first = msgspec.json.decode(question(ON_SESSION_OPEN, "documented"))
     assert again == first
 

@@ -90,7 +90,7 @@ def test_what_volcano_tells_is_what_the_state_holds(name: str) -> None:
     told = ToldState()
     if verb is ON_SESSION_OPEN:
         told.load(asked.parts["snapshot"])
-        assert _differs(json.loads(QuestionWriter("volcano").snapshot(told.state)), request) == []
+        assert _differs(json.loads(QuestionWriter("volcano").question(ON_SESSION_OPEN, told.state)), request) == []
         return
     things: dict[PartKind, Any] = {PartKind.TASK: told.task, PartKind.NODE: told.node}
     things |= {PartKind.JOB: told.job, PartKind.QUEUE: told.queue}

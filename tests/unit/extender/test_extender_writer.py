@@ -166,7 +166,7 @@ def test_what_a_snapshot_says_of_a_queue_stands_above_its_object_and_its_tasks(
     state: ClusterState, dialect: str
 ) -> None:
     _see(state, "Queue", {"metadata": {"name": "q"}, "spec": {"weight": 1, "capability": {"cpu": "12"}}})
-    snapshot = json.loads(QuestionWriter(dialect).snapshot(state))
+    snapshot = json.loads(QuestionWriter(dialect).question(ON_SESSION_OPEN, state))
     snapshot["snapshot"]["queues"][0] |= {"capability": {"cpu": 13}, "allocated": {"cpu": 7}}
     told = ToldState()
     told.load(QuestionReader().read(ON_SESSION_OPEN, json.dumps(snapshot).encode()).parts["snapshot"])

@@ -65,10 +65,7 @@ def ask(extender: ExtenderSession, verb: Verb[Any], *things: Any) -> Any:
         return failed(NEUTRAL, "")
     try:
         among = [task.uid for task in asked] if isinstance(asked, list) else None
-        if verb is p.PREEMPT:
-            answer = extender.ask_body(verb, extender.writer.preempt(*things), among)
-        else:
-            answer = extender.ask(verb, *things, among=among)
+        answer = extender.ask(verb, *things, among=among)
     except CallFailed as failure:
         return failed(extender.outcome(verb), str(failure))
     no = f"the extender says no to {verb}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from itertools import chain
 from typing import Any, Final, NamedTuple, cast
 
@@ -16,14 +16,13 @@ from pumice.extender.asking.caller import CallFailed
 from pumice.extender.dialects import DIALECTS
 from pumice.extender.dialects.dialect import HOLE
 from pumice.extender.dialects.kube import Kube
-from pumice.extender.protocol import BIND, ON_SESSION_OPEN, MessagePart, PartKind, Verb
+from pumice.extender.protocol import BIND, ON_SESSION_OPEN, PREEMPT, MessagePart, PartKind, Verb
 from pumice.model.api import Pod
 from pumice.model.intents import Bind
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.task import Task
-from pumice.state.cluster import ClusterState
 from pumice.state.table import NodeTable
 
 _KEPT: Final = 20_000
@@ -75,6 +74,10 @@ class QuestionWriter:
         :raises CallFailed: something in it cannot be written, such as an infinite score; an error like any other.
         """
         try:
+            if verb is ON_SESSION_OPEN:
+                return gojson.encode(self._talks.snapshot(things[0], self))
+            if verb is PREEMPT:
+                return cast("Kube", self._talks).preempt(*things, names_only=self._names_only)
             parts = [self._part(part, thing) for part, thing in zip(verb.parts, things, strict=True)]
             return b"".join(self._talks.question(verb, parts))
         except InvalidInput as error:
@@ -119,23 +122,9 @@ class QuestionWriter:
             )
         return known
 
-    def preempt(self, evictor: Task, evictees: Sequence[Task]) -> bytes:
-        """Evictor and candidates in kube-scheduler's form: node by node."""
-        return cast("Kube", self._talks).preempt(evictor, evictees, names_only=self._names_only)
-
     def bind(self, intent: Bind, task: bytes | None) -> bytes:
         """The question to bind a pod."""
         return self._talks.bind(BIND, intent, task)
-
-    def snapshot(self, state: ClusterState) -> bytes:
-        """The whole cluster.
-
-        :raises CallFailed: as ``question``.
-        """
-        try:
-            return gojson.encode(self._talks.snapshot(state, self))
-        except InvalidInput as error:
-            raise CallFailed(ON_SESSION_OPEN.name, "request", f"request: {error}") from error
 
     # -- parts ----------------------------------------------------------------------------------------------------
     def _part(self, part: MessagePart, thing: Any) -> bytes | list[bytes]:
