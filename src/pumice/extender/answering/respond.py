@@ -5,7 +5,7 @@ A point that nobody registered gets the neutral answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cmp_to_key
 from typing import Any, Final, cast
 
@@ -59,17 +59,10 @@ class ServedSession(Session):
 
     def __init__(self, told: ToldState, runtime: Runtime, compat: Compat) -> None:
         self.untold: NotTold | None = None
-        self._told = told
         view = StateView(told.state, told.table, complete=told.complete, followed=told.followed)
         super().__init__(cast("ClusterState", view), runtime=runtime, compat=compat)
         if not told.complete:  # who asks knows the cluster's disruption budgets, and minds them
             self.budgets = Budgets(self.state, as_volcano=True)
-
-    @property
-    def nodes(self) -> Mapping[str, Node]:
-        if not self._told.complete:
-            raise NotTold("the cluster's nodes")
-        return self._told.state.table.by_name
 
     def _make_failures(self) -> Failures:
         return ServedFailures(self)

@@ -67,7 +67,7 @@ class UntoldNode(Node):
 _LEDGERS: Final = frozenset({"idle", "used", "releasing", "pipelined", "evicted", "assumed", "pod_count"})
 _CLUSTER: Final = frozenset(
     {"queues", "jobs", "session_jobs", "tasks", "total", "used_total", "keep_sum", "namespaces", "objects"}
-    | {"total_resources"}
+    | {"total_resources", "nodes"}
 )
 _IN_SNAPSHOTS: Final = frozenset({"ResourceQuota"})
 """Kinds that the state only keeps, and that snapshots bring."""

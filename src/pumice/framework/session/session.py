@@ -145,7 +145,7 @@ class Session(Registration, Questions):
     @property
     def nodes(self) -> Mapping[str, Node]:
         """Nodes by name."""
-        return self.state.table.by_name
+        return self.state.nodes
 
     @property
     def queues(self) -> Mapping[str, Queue]:
