@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from pumice.model import dimensions
-from pumice.model.api import AnyObject, Pod, Quantity
+from pumice.model.api import AnyObject, Pod
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
 from pumice.model.job import Job, JobMap
 from pumice.model.namespace import Namespace
@@ -108,8 +108,6 @@ class ClusterState:
         """Are moves of tasks added up once for as many equal ones as follow each other? Then sums lag behind."""
         self.moves: EqualMoves | None = None
         """Those that were not added up yet."""
-        self.minimums: dict[tuple[tuple[str, Quantity], ...], Resources] = {}
-        """What PodGroups wrote that they need at least, and what it says."""
         self.last_labels: FromLabels | None = None
         """What the labels and annotations of the last pod say."""
         self._names_again = 0.0

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Final
 from pumice.errors import InvalidInput
 from pumice.model import native
 from pumice.model.api import Pod, PodGroup, QueueObject
-from pumice.model.dimensions import Dimension
 from pumice.model.job import Job
 from pumice.model.mapping import ReadOnlyMap, frozen, labels_of
 from pumice.model.native import NativePodGroup
 from pumice.model.queue import Queue
-from pumice.model.resources import Quantities, Resources, TooManyNames
+from pumice.model.resources import Resources, TooManyNames
 from pumice.state import sums
 from pumice.state import writing as w
 from pumice.state.classes import Feature
@@ -24,8 +23,6 @@ from pumice.state.writing import empty, find, put, take, unsealed
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState
 
-_MOST_MINIMUMS: Final = 1000
-"""So many that PodGroups write are known."""
 _NO_MINIMUMS: Final[ReadOnlyMap[str, int]] = ReadOnlyMap()
 _HIDDEN: Final = f"{native.POD_GROUP} {{}}: a PodGroup of Volcano's has this name, and counts"
 
@@ -77,7 +74,7 @@ def _take_over(state: ClusterState, job: Job, obj: PodGroup) -> None:
     said = told(state, job, obj)
     minimum: Resources | None = None
     try:
-        minimum = _parsed(state, spec.min_resources) if spec.min_resources is not None else None
+        minimum = Resources.parse(spec.min_resources) if spec.min_resources is not None else None
     except InvalidInput as exc:
         problem = f"PodGroup {obj.key}: minResources: {exc}"
         if isinstance(exc, TooManyNames):
@@ -98,22 +95,6 @@ def _take_over(state: ClusterState, job: Job, obj: PodGroup) -> None:
         job.version += 1
     if isinstance(obj, NativePodGroup) and obj.spec.topology_key:
         state.classes.features.add(Feature.GROUP_DOMAIN)
-
-
-def _parsed(state: ClusterState, written: Quantities) -> Resources:
-    """What a PodGroup needs at least; many say the same, and are read once.
-
-    :raises InvalidInput: a quantity that is none; the message names it.
-    """
-    said = tuple(written.items())
-    known = state.minimums.get(said)
-    if known is None:
-        known = Resources.parse(written)
-        if not any(isinstance(d, Dimension) for d in known.amounts):  # what is kept would keep their names in use
-            if len(state.minimums) >= _MOST_MINIMUMS:
-                state.minimums.clear()
-            state.minimums[said] = known
-    return known
 
 
 def _only_status_differs(job: Job, obj: PodGroup) -> bool:
