@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
-from cProfile import Profile
-from pstats import Stats
 from typing import TypeVar
 
 import pytest
@@ -23,6 +21,7 @@ from pumice.scheduler.recording import NextCycle
 from pumice.state.cluster import ClusterState
 from pumice.testing import job
 from pumice.testing.world import flat
+from steps import calls_of
 
 T = TypeVar("T")
 LIMIT = 1_000_000
@@ -43,9 +42,7 @@ def cost(what: str, work: Callable[[], T]) -> tuple[T, int]:
     begun = time.process_time()
     work()
     print(f"{what}: {1000 * (time.process_time() - begun):.0f} ms of CPU")
-    profile = Profile()
-    made = profile.runcall(work)
-    return made, sum(calls for _, calls, *_ in Stats(profile).stats.values())  # type: ignore[attr-defined]
+    return calls_of(work)
 
 
 @pytest.mark.slow

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from cProfile import Profile
-from pstats import Stats
+from functools import partial
 
 import pytest
 
@@ -18,6 +17,7 @@ from pumice.model.events import Seen
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.state.cluster import ClusterState
+from steps import calls_of
 
 REGISTRY = default_registry()
 
@@ -30,10 +30,8 @@ def calls(shape: Shape) -> int:
         state = ClusterState()
         ((arriving, _gone),) = shape.cycles
         state.apply_all(Seen(obj) for obj in [*shape.objects, *arriving])
-        profile = Profile()
-        report = profile.runcall(run_cycle, state, assembly, Runtime())
+        report, found = calls_of(partial(run_cycle, state, assembly, Runtime()))
         assert len(report.binds) == shape.binds
-        found = sum(count for _, count, *_ in Stats(profile).stats.values())  # type: ignore[attr-defined]
     return found
 
 
