@@ -6,10 +6,13 @@ import json
 import subprocess
 import sys
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
 import pytest
 
+from pumice.actions.allocate import Allocate
 from pumice.config import DEFAULT_CONF
+from pumice.framework import registry
 from pumice.framework.points import POINTS
 from pumice.framework.registry import GROUPS, Registry
 from pumice.scheduler.assembly import who
@@ -74,12 +77,30 @@ def test_plugins_of_ours_answer_only_what_some_action_of_ours_asks() -> None:
 
 
 def test_a_broken_offer_is_named_by_whoever_looks_through_them_and_by_nobody_else() -> None:
-    registry = Registry()
-    registry.actions.offer("absent", EntryPoint("absent", "pumice.no_such:Action", "pumice.actions"))
-    before = list(registry.actions._held)
-    assert registry.action("allocate") is not None
-    assert list(registry.actions._held) == before
-    assert "absent" not in registry.copy().actions
-    assert ("action", "absent") in registry.broken
-    assert list(registry.actions) == [name for name in before if name != "absent"]
-    assert len(registry.actions) == len(before) - 1
+    known = Registry()
+    known.actions.offer("absent", EntryPoint("absent", "pumice.no_such:Action", "pumice.actions"))
+    before = list(known.actions._held)
+    assert known.action("allocate") is not None
+    assert list(known.actions._held) == before
+    assert "absent" not in known.copy().actions
+    assert ("action", "absent") in known.broken
+    assert list(known.actions) == [name for name in before if name != "absent"]
+    assert len(known.actions) == len(before) - 1
+
+
+def test_an_entry_point_of_another_library_is_loaded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such are found once a package like importlib_metadata is imported, as Dask does it."""
+
+    class Foreign:
+        name, group, value = "allocate", "pumice.actions", "pumice.actions.allocate:Allocate"
+
+        def load(self) -> object:
+            return Allocate
+
+    class Found:
+        def select(self, group: str) -> list[Any]:
+            return [Foreign()] if group == Foreign.group else []
+
+    monkeypatch.setattr(registry, "entry_points", Found)
+    assert dict(Registry().actions) == {"allocate": Allocate}
+    assert Registry().action("allocate") is Allocate

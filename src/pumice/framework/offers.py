@@ -11,6 +11,15 @@ Load: TypeAlias = Callable[[str, EntryPoint], T | None]
 """What a name and its entry point stand for; None where that cannot be loaded."""
 
 
+class _Offer:
+    """Something that was not asked for yet. Its entry point may be of any library that reads packages' metadata."""
+
+    __slots__ = ("entry",)
+
+    def __init__(self, entry: EntryPoint) -> None:
+        self.entry = entry
+
+
 class Offers(MutableMapping[str, T], Generic[T]):
     """Things by name, in the order in which they were offered. One that cannot be loaded is not among them.
 
@@ -19,11 +28,11 @@ class Offers(MutableMapping[str, T], Generic[T]):
 
     def __init__(self, load: Load[T]) -> None:
         self._load = load
-        self._held: dict[str, T | EntryPoint] = {}
+        self._held: dict[str, T | _Offer] = {}
 
     def offer(self, name: str, entry: EntryPoint) -> None:
         """Name something that is loaded when it is asked for."""
-        self._held[name] = entry
+        self._held[name] = _Offer(entry)
 
     def copied(self, load: Load[T]) -> Offers[T]:
         """The same offers; what was not asked for yet is loaded by *load*."""
@@ -33,9 +42,9 @@ class Offers(MutableMapping[str, T], Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         found = self._held[name]
-        if not isinstance(found, EntryPoint):
+        if not isinstance(found, _Offer):
             return found
-        loaded = self._load(name, found)
+        loaded = self._load(name, found.entry)
         if loaded is None:
             del self._held[name]
             raise KeyError(name)
