@@ -113,7 +113,20 @@ def first_shortage(
         rooms = [f // v for f, (_, v) in zip(frees, asked, strict=True) if v > 0]
         most = np.maximum(np.minimum.reduce(rooms), 0) if rooms else 0
         frees = [f - most * v for f, (_, v) in zip(frees, asked, strict=True)]
-    out = np.full(len(index), NO_DEVICE if klass.gpu is not None else TAKEN, dtype=np.int32)
+    out = np.full(len(index), _nothing_short(klass), dtype=np.int32)
     for free, (d, v) in zip(reversed(frees), reversed(asked), strict=True):
         out[free < v] = insufficient(d)
     return out
+
+
+def shortage_on(klass: TaskClass, table: NodeTable, row: int) -> int:
+    """What `first_shortage` says of one row."""
+    cells, first = table.cells, table.line_of_idle
+    for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
+        if (table.free_soon(d, row) if table.in_flux else cells[first + d, row]) < v:
+            return insufficient(d)
+    return _nothing_short(klass)
+
+
+def _nothing_short(klass: TaskClass) -> int:
+    return NO_DEVICE if klass.gpu is not None else TAKEN

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from pumice.model.reason import Code, reason_count, reason_of
 from pumice.model.task import Task
 from pumice.state.kinds import RowKinds
 from pumice.state.table import NodeTable
+
+if TYPE_CHECKING:
+    from pumice.engine.reason_count import ReasonCount
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -131,7 +134,7 @@ class ClassView:
         *("score", "session_filters", "session_scorers", "severity", "static_code", "static_score", "task"),
         *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers", "by_amounts"),
         *("any_stale", "clear", "flat", "futures", "known", "opposed", "room", "scalar_filters", "scalar_scorers"),
-        *("reach", "split_by", "stale"),
+        *("counted", "reach", "split_by", "stale"),
     )
 
     task: Task
@@ -170,6 +173,8 @@ class ClassView:
         self.raws: list[Floats | None] = []
         self.flat = []
         self.room: FitCount | None = None
+        self.counted: ReasonCount | None = None
+        """Who objects for what, where somebody asked; without what is asked anew for every task."""
         self.known: dict[bytes, KnownRow] = {}
         self.futures: dict[Hashable, list[float]] = {}
         """What was found of rows that held certain amounts, where it follows from these alone."""
@@ -246,6 +251,6 @@ class ViewCache:
 
     def trim(self, size: int) -> None:
         """Keep the cache within its memory."""
-        most = max(32, self._max_bytes // (48 * size + _PINNED))
+        most = max(32, self._max_bytes // (52 * size + _PINNED))
         while len(self.views) > most:
             self.views.popitem(last=False)

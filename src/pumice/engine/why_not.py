@@ -10,6 +10,7 @@ import numpy.typing as npt
 from pumice.engine.evaluate import Evaluator
 from pumice.engine.fit_count import first_shortage, fit_count
 from pumice.engine.fit_error import FitError
+from pumice.engine.reason_count import ReasonCount
 from pumice.engine.rows import NodeRows
 from pumice.engine.views import Bools, ClassView, Index
 from pumice.model.task import Task
@@ -108,10 +109,14 @@ class WhyNot:
         self, task: Task, view: ClassView, within: Bools | None, *, full: bool = False
     ) -> tuple[dict[int, int], int]:
         evaluator, klass = self._evaluator, view.task.klass
+        future_ok = evaluator.future_ok(view)
+        follows = within is None and not full and not view.session_filters
+        if follows and view.counted is not None and view.counted.follow(view, evaluator.table, future_ok):
+            return view.counted.counts, view.counted.nodes
         valid = evaluator.table.valid[: view.size]
         rows = (valid if within is None else valid & within[: view.size]).nonzero()[0]
         codes = view.code.take(rows)
-        short = (~evaluator.future_ok(view).take(rows)).nonzero()[0]
+        short = (~future_ok.take(rows)).nonzero()[0]
         if len(short):
             codes[short] = first_shortage(klass, evaluator.table, rows.take(short), full=full)
         left = (codes == 0).nonzero()[0]
@@ -123,4 +128,9 @@ class WhyNot:
         nodes = np.bincount(codes)
         nodes[:1] = 0
         numbers = nodes.nonzero()[0]
-        return dict(zip(numbers.tolist(), nodes.take(numbers).tolist(), strict=True)), len(rows)
+        counts = dict(zip(numbers.tolist(), nodes.take(numbers).tolist(), strict=True))
+        if follows:
+            by_row = np.zeros(view.size, dtype=np.int32)
+            by_row[rows] = codes
+            view.counted = ReasonCount(by_row, counts, len(rows), evaluator.table)
+        return counts, len(rows)

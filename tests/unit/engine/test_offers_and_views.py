@@ -66,7 +66,7 @@ def test_views_go_when_other_callbacks_are_asked_and_stay_otherwise() -> None:
 
 
 def test_the_least_used_views_go_first_and_some_always_stay() -> None:
-    cache = ViewCache(max_bytes=40 * (48 + views._PINNED))
+    cache = ViewCache(max_bytes=40 * (52 + views._PINNED))
     for number in range(60):
         cache.views[number] = ClassView()
     cache.trim(1)
