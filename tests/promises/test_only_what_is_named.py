@@ -33,6 +33,38 @@ registry = default_registry()
 made = assemble(load(sys.stdin.read(), catalogue_of(registry), "<conf>").conf, registry)
 print(json.dumps([[i.name for tier in made.plugins for i, _, _ in tier], made.conf.actions, list(sys.modules)]))
 """
+WITH_A_PLUGIN_OF_ONES_OWN = """
+import json, sys
+from pumice import Plugin
+from pumice.bench.shapes import gangs
+from pumice.config import from_data
+from pumice.framework.registry import default_registry
+from pumice.framework.session.runtime import Runtime
+from pumice.model.events import Seen
+from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.scheduler.cycle import run_cycle
+from pumice.state.cluster import ClusterState
+from pumice.yamls import load
+
+class Mine(Plugin):
+    name = "mine"
+
+    def on_session_open(self, ssn):
+        ssn.add_predicate_fn(self.name, lambda task, node: None)
+        ssn.add_node_order_fn(self.name, lambda task, node: 1.0)
+
+registry = default_registry()
+registry.register("mine", Mine)
+conf = load(sys.stdin.read(), "<conf>")
+conf["tiers"][-1]["plugins"].append({"name": "mine"})
+made = assemble(from_data(conf, catalogue_of(registry)).conf, registry)
+shape, state = gangs(10, 2), ClusterState()
+state.apply_all(Seen(obj) for obj in [*shape.objects, *shape.cycles[0][0]])
+before = set(sys.modules)
+run = run_cycle(state, made, Runtime())
+assert len(run.binds) == 200 and not run.errors, run
+print(json.dumps([made.conf.actions, list(sys.modules), sorted(set(sys.modules) - before)]))
+"""
 OFFERED = {
     (kind, prefix + entry.name): entry
     for group, prefix in GROUPS.items()
@@ -54,6 +86,19 @@ def test_what_no_conf_names_is_not_loaded(text: str) -> None:
         # the module of a plugin may hold what another needs; of these nobody needs one
         others = {entry.module for one, entry in OFFERED.items() if one not in named} - mine
         assert {m for m in others & set(modules) if m.startswith("pumice.plugins.")} == set()
+
+
+@pytest.mark.parametrize("text", [DEFAULT_CONF, EVICTING], ids=["by default", "evicting"])
+def test_beside_a_plugin_of_ones_own_no_action_is_loaded_that_is_not_named_and_nothing_in_a_cycle(text: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", WITH_A_PLUGIN_OF_ONES_OWN], input=text, capture_output=True, text=True, check=True
+    )
+    actions, modules, in_the_cycle = json.loads(run.stdout)
+    mine = {OFFERED["actions", name].module for name in actions}
+    others = {entry.module for (kind, _), entry in OFFERED.items() if kind == "actions"} - mine
+    assert mine <= set(modules)
+    assert others & set(modules) == set()
+    assert [module for module in in_the_cycle if module.startswith("pumice.")] == []
 
 
 NOT_FOR_A_START = (

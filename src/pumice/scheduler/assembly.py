@@ -157,7 +157,7 @@ class Assembly:
     compat: Compat
     registry: Registry
     """What it was made of."""
-    unasked: Container[str] = frozenset()
+    unasked: Container[str]
     """Points that no action asks."""
     for_waiting: bool = field(init=False)
     """Do all actions only something for jobs that wait?"""
@@ -172,7 +172,7 @@ class Assembly:
         """Fresh entries for one session. Where no plugin keeps queues within their capabilities, one comes last."""
         tiers = [
             [
-                PluginEntry(name, partial(build, info, conf.arguments, self.compat), conf.enabled)
+                _entry(info, name, partial(build, info, conf.arguments, self.compat), conf, self.unasked)
                 for info, conf, name in tier
             ]
             for tier in self.plugins
@@ -218,6 +218,7 @@ def assemble(conf: SchedulerConf, registry: Registry, compat: str | None = None)
             problems.append(_problem(conf, f"actions[{index}]", ConfigError(text)))
             continue
         actions.append(action())
+    unasked = _Unasked(actions, registry)
     tiers: list[list[tuple[PluginInfo, PluginConf, str]]] = [[] for _ in conf.tiers]
     entries: list[list[PluginEntry]] = [[] for _ in conf.tiers]
     for listed in conf.listed():
@@ -234,15 +235,21 @@ def assemble(conf: SchedulerConf, registry: Registry, compat: str | None = None)
             continue
         name = getattr(made, "name", "") if info.repeatable else plugin.name
         tiers[listed.tier].append((info, plugin, name))
-        entries[listed.tier].append(PluginEntry(name, partial(_given, made), plugin.enabled))
+        entries[listed.tier].append(_entry(info, name, partial(_given, made), plugin, unasked))
     tried = try_plugins(entries, conf.actions, known)
     problems += [_problem(conf, "", exc) for exc in tried.errors]
     if problems:
         raise InvalidConf(problems)
     for warning in tried.warnings:
         log.warning("%s", warning)
-    ours = all(info.built_in for tier in tiers for info, _, _ in tier)  # what they answer is asked, as a test says
-    return Assembly(conf, actions, tiers, known, registry, frozenset() if ours else _Unasked(actions, registry))
+    return Assembly(conf, actions, tiers, known, registry, unasked)
+
+
+def _entry(
+    info: PluginInfo, name: str, make: Callable[[], Any], conf: PluginConf, unasked: Container[str]
+) -> PluginEntry:
+    """An entry of a tier. What plugins of our own answer is asked, as a test says: they need not be told."""
+    return PluginEntry(name, make, conf.enabled, frozenset() if info.built_in else unasked)
 
 
 class _Unasked(Container[str]):

@@ -106,7 +106,6 @@ def _run(
         shard=shard,
         signature=assembly.conf.digest,
         environment=environment,
-        unasked=assembly.unasked,
         stands=stands,
         thorough=details,
         tells=tells,

@@ -65,8 +65,14 @@ def test_every_point_has_its_registration_method() -> None:
 
 
 def test_a_registration_where_no_action_asks_is_a_warning() -> None:
-    ssn = Session(world().state, unasked=frozenset({"target_job"}))
-    ssn.add_target_job_fn("mine", lambda jobs: jobs[0])
+    class Mine(Plugin):
+        name = "mine"
+
+        def on_session_open(self, ssn: Session) -> None:
+            ssn.add_target_job_fn(self.name, lambda jobs: jobs[0])
+
+    listed = PluginEntry("mine", lambda: Mine(Arguments()), lambda _: True, unasked=frozenset({"target_job"}))
+    ssn = Session(world().state, tiers=[[listed]]).open()
     assert ssn.warnings == ["plugin 'mine' registers at target_job, which no action asks"]
 
 

@@ -7,7 +7,7 @@ are built anew, and only the points at which they register are put together agai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,8 @@ class PluginEntry:
     name: str
     build: Callable[[], Any]
     enabled: Callable[[str], bool]
+    unasked: Container[str] = frozenset()
+    """Points that no action asks: where it registers there, its author is told."""
     plugin: Any = None
     left: Left | None = None
     """What it did when it was opened; None where it was not, or failed."""

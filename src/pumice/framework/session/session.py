@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -78,15 +78,13 @@ class Session(Registration, Questions):
         shard: Shard | None = None,
         signature: object = None,
         environment: Mapping[str, Any] | None = None,
-        unasked: Container[str] = frozenset(),
         stands: Opened | None = None,
         thorough: bool = False,
         tells: bool = True,
     ) -> None:
-        """*unasked*: the points that no action asks, so that whoever registers there is told. *stands*: what an
-        earlier session on the same state, of the same tiers, left to this one. *thorough*: everybody who waits is
-        looked at, also who is known to wait in vain. *tells*: jobs that change are told of; nobody asks that in a dry
-        cycle.
+        """*stands*: what an earlier session on the same state, of the same tiers, left to this one. *thorough*:
+        everybody who waits is looked at, also who is known to wait in vain. *tells*: jobs that change are told of;
+        nobody asks that in a dry cycle.
         """
         self.state = state
         self.compat = compat
@@ -112,7 +110,7 @@ class Session(Registration, Questions):
         self.search = Search(self) if stands is None else stands.search.again(self)
         self.timings: dict[tuple[str, str], float] = {}
         self.warnings: list[str] = []
-        self._tiers, self._action_arguments, self._unasked = tiers, action_arguments, unasked
+        self._tiers, self._action_arguments = tiers, action_arguments
         self._registered: dict[str, dict[str, list[Callback]]] = {} if stands is None else stands.registered
         self._left = Left()
         self._may_stand = True
@@ -281,7 +279,7 @@ class Session(Registration, Questions):
         self._left.at.append((point, name))
         if self._chains:
             self._forget_chain(point)
-        if point in self._unasked:
+        if self._opening_entry is not None and point in self._opening_entry.unasked:
             warning = f"plugin {name!r} registers at {point}, which no action asks"
             self.warnings.append(warning)
             self._left.warnings.append(warning)
