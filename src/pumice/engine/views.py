@@ -21,7 +21,7 @@ from pumice.state.kinds import RowKinds
 from pumice.state.table import NodeTable
 
 if TYPE_CHECKING:
-    from pumice.engine.reason_count import ReasonCount
+    from pumice.engine.objection_count import ObjectionCount
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -173,7 +173,7 @@ class ClassView:
         self.raws: list[Floats | None] = []
         self.flat = []
         self.room: FitCount | None = None
-        self.counted: ReasonCount | None = None
+        self.counted: ObjectionCount | None = None
         """Who objects for what, where somebody asked; without what is asked anew for every task."""
         self.known: dict[bytes, KnownRow] = {}
         self.futures: dict[Hashable, list[float]] = {}

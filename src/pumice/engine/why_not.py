@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pumice.engine.evaluate import Evaluator
 from pumice.engine.fit_count import first_shortage, fit_count
 from pumice.engine.fit_error import FitError
-from pumice.engine.reason_count import ReasonCount
+from pumice.engine.objection_count import ObjectionCount
 from pumice.engine.rows import NodeRows
 from pumice.engine.views import Bools, ClassView, Index
 from pumice.model.task import Task
@@ -132,5 +132,5 @@ class WhyNot:
         if follows:
             by_row = np.zeros(view.size, dtype=np.int32)
             by_row[rows] = codes
-            view.counted = ReasonCount(by_row, counts, len(rows), evaluator.table)
+            view.counted = ObjectionCount(by_row, counts, len(rows), evaluator.table)
         return counts, len(rows)

@@ -12,7 +12,7 @@ _FEW_ROWS: Final = 16
 """Beyond so many changed rows, counting anew is faster."""
 
 
-class ReasonCount:
+class ObjectionCount:
     """Objections by row, and how many nodes each stands for, as of a place in the logs of the node table."""
 
     __slots__ = ("_changed_at", "_codes", "_touched_at", "counts", "nodes")

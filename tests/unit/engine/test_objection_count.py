@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pumice.engine.fit_error import FitError, ReasonCounts
-from pumice.engine.reason_count import ReasonCount
+from pumice.engine.objection_count import ObjectionCount
 from pumice.engine.scope import Scope
 from pumice.engine.views import same_class
 from pumice.framework.session.session import Session
@@ -80,7 +80,7 @@ def test_when_a_node_comes_changes_or_goes_it_is_counted_anew(change: Seen | Gon
     asked = task_of(ssn, "big-0")
     told(ssn, asked)
     kept = ssn.search.evaluator.view(asked).counted
-    assert isinstance(kept, ReasonCount)
+    assert isinstance(kept, ObjectionCount)
     ssn.state.apply(change)
     assert told(ssn, asked) == told(ssn, asked, anew=True)
     assert ssn.search.evaluator.view(asked).counted is not kept
