@@ -227,8 +227,10 @@ def sealed_classes(cls: type[Any] = Sealed) -> Iterator[type[Any]]:
 
 
 def structs(cls: type[Any] = api._Struct) -> Iterator[type[Any]]:
+    """The model's; what controllers and commands make of them for themselves is in no plugin's reach."""
     for sub in cls.__subclasses__():
-        yield sub
+        if sub.__module__.startswith("pumice.model."):
+            yield sub
         yield from structs(sub)
 
 
