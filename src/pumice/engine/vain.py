@@ -7,7 +7,7 @@ So a class that waits costs a cycle next to nothing, however many classes there 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Final
 
 import numpy as np
@@ -106,7 +106,7 @@ class FitsNowhere:
         if rows is None or len(rows) * len(self._keys) > _MOST:
             self.clear()
         elif len(rows) * len(self._slots) <= _FEW:
-            for key in [k for k, slot in self._slots.items() if any(self._fits(slot, row, table) for row in rows)]:
+            for key in self._that_may_fit(rows, table):
                 self.forget(key)
         elif rows:
             index = np.fromiter(rows, dtype=np.intp, count=len(rows))
@@ -121,18 +121,19 @@ class FitsNowhere:
             for slot in np.flatnonzero(might.any(axis=1)).tolist():
                 self.forget(self._keys[slot])
 
-    def _fits(self, slot: int, row: int, table: NodeTable) -> bool:
-        """Is a row open to the class, and has room now or once what is being released is gone? Other filters aside."""
-        if not self._open.is_open(slot, row):
-            return False
-        cells, first = table.cells, table.line_of_idle
-        for d, v in self._asks[slot]:
-            free = cells[first + d, row]
-            if table.in_flux:
-                free += table.releasing.item(d, row) - table.pipelined.item(d, row)
-            if free < v:
-                return False
-        return True
+    def _that_may_fit(self, rows: Iterable[int], table: NodeTable) -> list[Hashable]:
+        """The classes to which one of a few rows is open that has room now, or once what is being released is gone."""
+        cells, first, in_flux, found = table.cells, table.line_of_idle, table.in_flux, []
+        for key, slot in self._slots.items():
+            for row in rows:
+                for d, v in self._asks[slot]:
+                    if (table.free_soon(d, row) if in_flux else cells[first + d, row]) < v:
+                        break
+                else:
+                    if self._open.is_open(slot, row):
+                        found.append(key)
+                        break
+        return found
 
     def _grow(self, table: NodeTable) -> None:
         """Room for as many classes again, and for every resource."""

@@ -28,18 +28,23 @@ class Capabilities(Plugin):
     arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:
-        self.on_session_reopen(ssn)
+        self._look_at(ssn)
         if self._limited:
             ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room, stamp=self._stamp)
 
     def on_session_reopen(self, ssn: Session) -> bool:
-        limited = False
-        for queue in ssn.queues.values():
-            limited = limited or bool(queue.capability.amounts)
-        stands = limited == getattr(self, "_limited", limited)
-        self._ssn, self._limited = ssn, limited
+        self._ssn = ssn
+        if ssn.state.queue_version == self._version:
+            return True
+        before = self._limited
+        self._look_at(ssn)
+        return self._limited == before
+
+    def _look_at(self, ssn: Session) -> None:
+        """Find out whether any queue has a capability; the same until a queue comes, changes or goes."""
+        self._ssn, self._version = ssn, ssn.state.queue_version
+        self._limited = any(queue.capability.amounts for queue in ssn.queues.values())
         self._below: dict[str, list[Queue]] = {}
-        return stands
 
     def _allocatable(self, queue: Queue, task: Task) -> Verdict:
         for above, most in self._limits(queue):

@@ -91,12 +91,13 @@ def of_queue(job: Job) -> Contributed:
 
 def _lacking(held: Mapping[int, Number], minimum: Resources) -> Resources:
     """What a job lacks of its minimum; what it does not is left out."""
-    if held == minimum.amounts:
+    least = minimum.amounts
+    if held == least:
         return EMPTY
-    if not held and min(minimum.amounts.values(), default=1) > 0:
+    if not held and min(least.values(), default=1) > 0:
         return minimum
     lacks = {}
-    for d, v in minimum.amounts.items():
+    for d, v in least.items():
         if d in held:
             v -= held[d]
         if v > 0:
@@ -106,8 +107,10 @@ def _lacking(held: Mapping[int, Number], minimum: Resources) -> Resources:
 
 def _beyond(held: Mapping[int, Number], minimum: Resources | None) -> Resources:
     """What a job holds beyond its minimum; what it does not is left out."""
+    if not held:
+        return EMPTY
     least = minimum.amounts if minimum is not None else EMPTY.amounts
-    if not held or held == least:
+    if held == least:
         return EMPTY
     more = {}
     for d, v in held.items():

@@ -60,7 +60,7 @@ class Asking:
     _tiers: Sequence[Sequence[PluginEntry]] | None
 
     def _begin_asking(self, stands: Opened | None) -> None:
-        asked = Made() if stands is None else stands.asked
+        self._made = asked = Made() if stands is None else stands.asked
         self._chains: dict[str, list[list[Callback]]] = asked.chains
         self._bound: dict[str, Call] = asked.bound
         self._keys: dict[str, Callable[[Any], Any] | None] = asked.keys
@@ -73,7 +73,7 @@ class Asking:
         """What was made of the registrations, for the next session."""
         if STRICT:  # each question is looked at by the session in which it is asked
             return Made(self._chains, {}, self._keys, {}, self._facts)
-        return Made(self._chains, self._bound, self._keys, self._attributes, self._facts)
+        return self._made
 
     def of_registrations(self, find: Callable[[Self], V]) -> V:
         """What *find* finds out of the registrations alone: found out once for as long as they stand.

@@ -112,7 +112,7 @@ class Outcome:
 
     def release(self) -> None:
         """Let go of everything that leads back to the session."""
-        self.kept, self.promises, self.fit_errors, self.refusals = [], [], FitErrors(), Refusals()
+        del self.kept, self.promises, self.fit_errors, self.refusals
 
 
 def _has_condition(existing: Sequence[Any], new: Mapping[str, str]) -> bool:
