@@ -115,6 +115,19 @@ def waiting_queues(queues: int) -> Shape:
     return idle("waiting queues", objects)
 
 
+def all_at_once(jobs: int) -> Shape:
+    """Waiting jobs in a tenth as many classes and a fiftieth as many queues, all of them full."""
+    queues = jobs // 50
+    objects = _full(1000, 0, queues)
+    for j in range(jobs):
+        wants = requests(1000 + j % (jobs // 10), GIB, 8)
+        objects.append(
+            group(f"w{j}", 1, order=2000 + j, minimum=total(wants, 1), queue=f"q{j * 7 % queues}", phase="Inqueue")
+        )
+        objects.append(pod(f"w{j}", 0, wants, order=2000 + j))
+    return idle("all at once", objects)
+
+
 def other_pool(classes: int) -> Shape:
     """Jobs, each of a class of its own, for nodes of a pool that is full; where something happens there is room."""
     wants = requests(32_000, GIB)
@@ -149,6 +162,7 @@ CASES: dict[str, tuple[Callable[[int], Shape], int]] = {
     "waiting-queues": (waiting_queues, 1000),
     "other-pool": (other_pool, 1000),
     "no-victims": (no_victims, 150),
+    "all-at-once": (all_at_once, 50_000),
 }
 
 

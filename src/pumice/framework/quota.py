@@ -163,8 +163,9 @@ def added_up(parts: Iterable[tuple[Ledger, int]]) -> dict[int, Number]:
 def insufficient(limits: tuple[Limit, ...], where: str = "") -> Verdict:
     """The refusal for want of quota: names in Volcano's words, numbers, and which knob to turn."""
     text = "queue resource quota insufficient: " + ", ".join(f"insufficient {short.resource}" for short in limits)
-    advice = "; ".join(dict.fromkeys(short.advice for short in limits))
-    return reject(f"{text}{where}", advice=advice, limits=limits)
+    return reject(
+        f"{text}{where}", advice=lambda: "; ".join(dict.fromkeys(short.advice for short in limits)), limits=limits
+    )
 
 
 def not_open(queue: Queue) -> Verdict:

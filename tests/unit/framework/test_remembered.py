@@ -188,10 +188,14 @@ def test_live_cycles_decide_and_refuse_as_a_scheduler_that_starts_now() -> None:
             assert live.binds == fresh.binds
             assert set(live.refusals) == set(fresh.refusals)
             assert all(told(live).values())
-            for intent in live.intents:
-                if isinstance(intent, Bind):
-                    pod: Any = world.objects["Pod", intent.pod]
-                    world.put(bound(pod, intent.node))
+            follow(world, live)
+
+
+def follow(world: World, report: CycleReport) -> None:
+    """Let the pods that were bound run."""
+    for intent in report.intents:
+        if isinstance(intent, Bind):
+            world.put(bound(world.objects["Pod", intent.pod], intent.node))
 
 
 def bound(pod: Any, name: str) -> Any:
@@ -226,3 +230,66 @@ def test_a_first_one_who_joins_such_jobs_is_looked_at() -> None:
         world.put(obj)
     world.cycle()
     assert "first" in asked
+
+
+def shared() -> list[AnyObject]:
+    """Four queues that hold about what they deserve and want more, and one aside with a node of its own."""
+    objects: list[AnyObject] = [queue(name) for name in ("q0", "q1", "q2", "q3", "aside")]
+    for n in range(4):
+        objects += [node(f"n{n}", cpu=10), *job(f"r{n}", queue=f"q{n}", cpu=7, on=f"n{n}", phase="Running")]
+        objects += [*job(f"one{n}", queue=f"q{n}", cpu=3, phase="Inqueue"), *job(f"two{n}", queue=f"q{n}", cpu=3)]
+        objects += job(f"gang{n}", queue=f"q{n}", tasks=3, cpu="1500m", phase="Inqueue")
+    return [*objects, node("own", cpu=4)]
+
+
+def of_the_aside(cpu: str) -> list[AnyObject]:
+    return list(job("aside", queue="aside", cpu=cpu, on="own", phase="Running"))
+
+
+def test_whom_their_queues_refuse_is_told_of_other_numbers_without_a_visit_when_shares_change() -> None:
+    world = World(assembly(Watches), *shared(), *of_the_aside("3"))
+    follow(world, world.cycle())
+    words = told(world.cycle())
+    assert sum("queue resource quota insufficient" in text for text in words.values()) >= 4
+    for cpu in ("3100m", "3200m", "2900m"):
+        asked.clear()
+        for obj in of_the_aside(cpu):
+            world.put(obj)
+        live = world.cycle()
+        assert not asked
+        fresh = world.afresh()
+        assert (told(live), unfit(live), live.binds) == (told(fresh), unfit(fresh), fresh.binds)
+        assert told(live) != words
+        words = told(live)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_shares_that_come_and_go_refuse_and_serve_as_a_scheduler_that_starts_now(seed: int) -> None:
+    rng = random.Random(seed)
+    world = World(assembly(), *shared(), *of_the_aside("3"))
+    served = 0
+    for _ in range(25):
+        match rng.randrange(4):
+            case 0:
+                for obj in of_the_aside(f"{rng.randrange(100, 4000, 100)}m"):
+                    world.put(obj)
+            case 1:
+                for obj in job(f"more{rng.randrange(9)}", queue=f"q{rng.randrange(4)}", cpu=rng.choice((1, 3))):
+                    world.put(obj)
+            case 2:
+                gone = f"r{rng.randrange(4)}"
+                for kind, key in (("Pod", f"default/{gone}-0"), ("PodGroup", f"default/{gone}")):
+                    if (kind, key) in world.objects:
+                        world.remove(kind, key)
+            case _:
+                world.put(queue(f"q{rng.randrange(4)}", weight=rng.randrange(1, 4)))
+        fresh, live = world.afresh(), world.cycle()
+        assert live.binds == fresh.binds
+        said, right = told(live), told(fresh)
+        assert said.keys() == right.keys()
+        for uid in said:  # of two true reasons either may be told
+            if "quota" in said[uid] and "quota" in right[uid]:
+                assert said[uid] == right[uid]
+        served += len(live.binds)
+        follow(world, live)
+    assert served

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from pumice.engine.fit_error import FitError
 from pumice.engine.scope import Scope
 from pumice.framework.placing.grounds import Ground, InVain, first_waiting, too_little
+from pumice.framework.placing.vain import before_trying
 from pumice.framework.points import table as points
 from pumice.framework.session.backlog import Backlog, Visit
 from pumice.framework.session.refusals import Refusal, Stage
@@ -80,9 +81,38 @@ class Remembered:
         if not self._by_queue:
             return
         stamp_of = stamps(ssn)
-        for queue, (stamp, _) in list(self._by_queue.items()):
-            if stamp_of(ssn.queues[queue]) != stamp:
-                self._drop_refused(queue)
+        for name, (stamp, groups) in list(self._by_queue.items()):
+            queue = ssn.queues[name]
+            now = stamp_of(queue)
+            if now == stamp:
+                continue
+            if len(self.queues[name]) == backlog.groups(name) and served(name) and self._refused_again(ssn, queue):
+                self._by_queue[name] = now, groups
+            else:
+                self._drop_refused(name)
+
+    def _refused_again(self, ssn: Session, queue: Queue) -> bool:
+        """Ask a queue in which nobody else waits about those whom it may not take; False where it may take one now.
+
+        What they are told has other numbers than before.
+        """
+        known = self.queues[queue.name]
+        found: dict[Hashable, InVain] = {}
+        for group in self._by_queue[queue.name][1]:
+            why = before_trying(ssn, queue, known[group].jobs[0], known[group].why.task)
+            if why is None or why.ground is not Ground.QUEUE:
+                for asked in (*found, group):  # they are to be visited: nothing was found out about them
+                    ssn.outcome.fit_errors.pop(known[asked].jobs[0].uid)
+                return False
+            found[group] = why
+        part = self._part(queue.name)
+        for group, why in found.items():
+            part[group] = Known(why, known[group].jobs, None)
+            first = known[group].jobs[0].uid
+            errors = ssn.outcome.fit_errors.get(first)
+            if errors:
+                self.errors[first] = errors
+        return True
 
     def everybody(self, state: ClusterState, signature: object, chooser: Chooser, backlog: Backlog) -> bool:
         """Between two sessions: is everybody who waits for room still known to be in vain?
