@@ -4,13 +4,16 @@
 
 Prints CPU milliseconds at both sizes and their ratio: above 2 it grows faster than the work, and far above there is a
 cliff. *idle*: nothing happened since the last cycle. *stirred*: a pod of a queue that nobody waits in has ended or
-come, on a node of its own that is too small for whoever waits. Prints, never fails: the machine may be noisy.
+come, on a node of its own that is too small for whoever waits. *node*: an annotation of that node has changed. Prints,
+never fails: the machine may be noisy.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+
+from msgspec.structs import replace
 
 from pumice.bench import shapes
 from pumice.bench.objects import GIB, MIB, group, node, pod, queue, requests, total
@@ -19,20 +22,25 @@ from pumice.bench.shape import Objects, Shape
 
 MEASURED = 5
 """Cycles that are measured, after two that are not; the median counts."""
-stirred = False
-"""Does something happen in each cycle, far from those who wait?"""
+IDLE, STIRRED, NODE = "idle", "stirred", "node"
+happening = IDLE
+"""What happens in each cycle, far from those who wait."""
 
 
 def idle(name: str, objects: Objects, arriving: Objects | None = None, **kw: object) -> Shape:
     """A cluster, a cycle in which something may arrive, and cycles in which nothing or next to nothing happens."""
     little = requests(100, MIB)
-    objects = [*objects, queue("aside"), node(99_999, cpu="200m", memory="1Gi", gpus=0)]
+    own = node(99_999, cpu="200m", memory="1Gi", gpus=0)
+    objects = [*objects, queue("aside"), own]
     objects.append(group("aside", 1, order=1, minimum=total(little, 1), queue="aside", phase="Running"))
     aside = [pod("aside", i, little, order=1, node="node-99999") for i in range(2)]
     objects.append(aside[0])
     happens: list[tuple[Objects, list[tuple[str, str]]]] = [([], []), ([], [])]
-    if stirred:
+    if happening == STIRRED:
         happens = [([aside[1]], []), ([], [("Pod", aside[1].key)])]
+    elif happening == NODE:
+        noted = replace(own, metadata=replace(own.metadata, annotations={"seen": "later"}))
+        happens = [([noted], []), ([own], [])]
     cycles = [(arriving or [], []), *(happens[n % 2] for n in range(MEASURED + 1))]
     return Shape(name, objects, cycles, 1, per_cycle=True, warm=2, **kw)  # type: ignore[arg-type]
 
@@ -168,15 +176,14 @@ CASES: dict[str, tuple[Callable[[int], Shape], int]] = {
 
 def main(names: list[str]) -> None:
     """Print the table."""
-    global stirred
+    global happening
     print(f"{'case':<16} {'size':>7} {'':<8} {'once':>10} {'at twice':>11} {'ratio':>6}")
     for name in names or list(CASES):
         make, size = CASES[name]
-        for stirred in (False, True):
+        for happening in (IDLE, STIRRED, NODE):
             once, twice = (measure(make(n)).cpu for n in (size, 2 * size))
-            what = "stirred" if stirred else "idle"
             figures = f"{once * 1e3:>7.2f} ms {twice * 1e3:>8.2f} ms {twice / once:>6.2f}"
-            print(f"{name:<16} {size:>7,} {what:<8} {figures}", flush=True)
+            print(f"{name:<16} {size:>7,} {happening:<8} {figures}", flush=True)
 
 
 if __name__ == "__main__":

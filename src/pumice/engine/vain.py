@@ -1,8 +1,9 @@
 """Classes that fit nowhere: remembered apart from their views, in a few bytes each, by one rule of expiry.
 
-What was found stands while no node object changed and no row that changed since is open to the class (no filter objects
-to it as long as its node is the same one) and has room for it. Only those rows are looked at, for all classes at once.
-So a class that waits costs a cycle next to nothing, however many classes there are and whether or not its view is kept.
+What was found stands while no row that changed since is open to the class (no filter objects to it as long as its node
+is the same one) and has room for it. A row whose node object changed is taken to be open to every class from then on.
+Only those rows are looked at, for all classes at once. So a class that waits costs a cycle next to nothing, however
+many classes there are and whether or not its view is kept.
 """
 
 from __future__ import annotations
@@ -102,7 +103,9 @@ class FitsNowhere:
         self._at = now
         if not self._slots:
             return
-        rows = table.touched.since(touched) if (size, changed) == now[:2] else None
+        rows = table.touched.since(touched) if size == now[0] else None
+        if rows is not None and changed != now[1]:
+            rows = self._with_changed(rows, table.changed.since(changed), size)
         if rows is None or len(rows) * len(self._keys) > _MOST:
             self.clear()
         elif len(rows) * len(self._slots) <= _FEW:
@@ -120,6 +123,13 @@ class FitsNowhere:
                 might &= self._needs[:, d, None] <= free[d]
             for slot in np.flatnonzero(might.any(axis=1)).tolist():
                 self.forget(self._keys[slot])
+
+    def _with_changed(self, rows: set[int], changed: set[int] | None, size: int) -> set[int] | None:
+        """The rows that are to be looked at where nodes changed; None where too many did."""
+        if changed is None or len(changed) > max(size // 4, 1):
+            return None
+        self._open.open_up(changed)
+        return rows | changed
 
     def _that_may_fit(self, rows: Iterable[int], table: NodeTable) -> list[Hashable]:
         """The classes to which one of a few rows is open that has room now, or once what is being released is gone."""
@@ -150,10 +160,11 @@ class FitsNowhere:
 class OpenRows:
     """Which rows are open to which class, in a bit for each row; classes to which the same rows are open share them."""
 
-    __slots__ = ("_bits", "_known", "_of")
+    __slots__ = ("_bits", "_known", "_lines", "_of")
 
     def __init__(self) -> None:
         self._known: dict[bytes, int] = {}
+        self._lines = 0
         self._bits: npt.NDArray[np.uint8] = np.zeros((0, 0), dtype=np.uint8)
         self._of: npt.NDArray[np.intp] = np.zeros(0, dtype=np.intp)
         """Class -> its line, counted from 1; 0: all rows are open to it."""
@@ -168,15 +179,24 @@ class OpenRows:
         known = self._known.get(bits.tobytes())
         if known is not None:
             return known
-        count = len(self._known)
+        count = self._lines
         if (count + 1) * len(bits) > _MOST_BYTES:
             return 0
         if count == len(self._bits):
             more = np.zeros((max(4, count), len(bits)), dtype=np.uint8)
             self._bits = np.concatenate([self._bits.reshape(count, len(bits)), more])
         self._bits[count] = bits
-        self._known[bits.tobytes()] = count + 1
+        self._lines = self._known[bits.tobytes()] = count + 1
         return count + 1
+
+    def open_up(self, rows: Iterable[int]) -> None:
+        """Let rows be open to every class."""
+        if not self._lines:
+            return
+        lines = self._bits[: self._lines]
+        for row in rows:
+            lines[:, row >> 3] |= 128 >> (row & 7)
+        self._known = {line.tobytes(): number for number, line in enumerate(lines, 1)}
 
     def is_open(self, slot: int, row: int) -> bool:
         """Is a row open to a class?"""
@@ -185,8 +205,8 @@ class OpenRows:
 
     def at(self, rows: npt.NDArray[np.intp], slots: int) -> Bools:
         """Per class and row: is it open?"""
-        if not self._known:
+        if not self._lines:
             return np.ones((slots, len(rows)), dtype=np.bool_)
-        lines = np.ones((len(self._known) + 1, len(rows)), dtype=np.bool_)
-        lines[1:] = (self._bits[: len(self._known), rows >> 3] >> (7 - (rows & 7))) & 1
+        lines = np.ones((self._lines + 1, len(rows)), dtype=np.bool_)
+        lines[1:] = (self._bits[: self._lines, rows >> 3] >> (7 - (rows & 7))) & 1
         return lines[self._of[:slots]]

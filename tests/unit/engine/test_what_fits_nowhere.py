@@ -48,12 +48,45 @@ def test_it_ends_when_a_row_that_changed_has_room_or_will_have_it() -> None:
     assert len(known) == 0
 
 
-def test_it_ends_when_a_node_comes_changes_or_goes() -> None:
-    for event in (Seen(node("new", cpu=1)), Seen(node("node-0", cpu=2)), Gone("Node", "node-1")):
-        ssn = session(cluster("2x4cpu"), job("big", cpu=8))
-        known = told(ssn)
-        ssn.state.apply(event)
-        assert not stands(known, ssn)
+@pytest.mark.parametrize(
+    ("event", "ends"),
+    [
+        (Seen(node("new", cpu=1)), True),  # there are other rows than there were
+        (Seen(node("node-0", cpu=8)), True),
+        (Seen(node("node-0", cpu=2)), False),
+        (Seen(node("node-0", cpu=4, labels={"zone": "a"})), False),
+        (Gone("Node", "node-1"), False),
+    ],
+    ids=["comes", "has room", "shrinks", "has another label", "goes"],
+)
+def test_it_ends_when_a_node_comes_or_changes_and_has_room(event: Seen | Gone, ends: bool) -> None:
+    ssn = session(cluster("2x4cpu"), job("big", cpu=8))
+    known = told(ssn)
+    ssn.state.apply(event)
+    assert stands(known, ssn) is not ends
+
+
+def test_a_row_whose_node_changed_is_open_to_every_class_from_then_on() -> None:
+    ssn = session(cluster("4x8cpu"), job("holds", cpu=4, on="node-2"), job("big", cpu=8), job("more", cpu=4))
+    state, known = ssn.state, FitsNowhere()
+    mine = np.zeros(state.table.size, dtype=np.bool_)
+    mine[state.nodes["node-2"].row] = True
+    for number in range(3):
+        known.note(number, task_of(ssn, "big-0").klass, state.table, ~mine if number == 2 else mine)
+    known.note("big", task_of(ssn, "big-0").klass, state.table, mine)
+    state.set_status(task_of(ssn, "more-0"), TaskStatus.ALLOCATED, ssn.nodes["node-0"])
+    state.apply(Seen(node("node-0", cpu=8, labels={"zone": "a"})))
+    assert stands(known, ssn)  # there is too little room now, whatever its labels say
+    state.set_status(task_of(ssn, "more-0"), TaskStatus.PENDING, None)
+    assert not stands(known, ssn)
+
+
+def test_when_many_nodes_changed_nothing_is_known() -> None:
+    ssn = session(cluster("8x4cpu"), job("big", cpu=8))
+    known = told(ssn)
+    for number in range(3):
+        ssn.state.apply(Seen(node(f"node-{number}", cpu=2)))
+    assert not stands(known, ssn)
 
 
 def test_it_stands_however_many_rows_changed_if_none_of_them_has_room() -> None:
@@ -112,3 +145,12 @@ def test_what_is_packed_says_the_same(data: st.DataObject) -> None:
         expected = [True] * size if mask is None else mask
         assert found[slot].tolist() == expected
         assert [known.is_open(slot, row) for row in range(size)] == expected
+    opened = data.draw(st.sets(st.integers(0, size - 1)))
+    known.open_up(opened)
+    found = known.at(np.arange(size), len(told))
+    for slot, mask in enumerate(told):
+        expected = [mask is None or mask[row] or row in opened for row in range(size)]
+        assert found[slot].tolist() == expected
+    again = data.draw(st.lists(st.booleans(), min_size=size, max_size=size))  # who comes later is told apart exactly
+    known.put(0, max(8, len(told)), np.array(again))
+    assert [known.is_open(0, row) for row in range(size)] == again

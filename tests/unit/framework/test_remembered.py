@@ -20,7 +20,7 @@ from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
-from pumice.testing import job, node, queue
+from pumice.testing import job, node, pod, queue
 
 asked: Counter[str] = Counter()
 PLUGINS = ("priority", "gang", "conformance", "overcommit", "drf", "predicates", "proportion", "nodeorder", "binpack")
@@ -198,9 +198,9 @@ def follow(world: World, report: CycleReport) -> None:
             world.put(bound(world.objects["Pod", intent.pod], intent.node))
 
 
-def bound(pod: Any, name: str) -> Any:
-    spec = msgspec.structs.replace(pod.spec, node_name=name)
-    return msgspec.structs.replace(pod, spec=spec, status=msgspec.structs.replace(pod.status, phase="Running"))
+def bound(placed: Any, name: str) -> Any:
+    spec = msgspec.structs.replace(placed.spec, node_name=name)
+    return msgspec.structs.replace(placed, spec=spec, status=msgspec.structs.replace(placed.status, phase="Running"))
 
 
 def test_who_joins_jobs_whose_class_fits_nowhere_is_refused_with_them_and_nobody_is_looked_at() -> None:
@@ -293,3 +293,53 @@ def test_shares_that_come_and_go_refuse_and_serve_as_a_scheduler_that_starts_now
         served += len(live.binds)
         follow(world, live)
     assert served
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nodes_that_change_serve_and_refuse_as_a_scheduler_that_starts_now(seed: int) -> None:
+    """Labels, taints, sizes and cordons come and go under jobs that may go to some nodes only."""
+    rng = random.Random(seed)
+    world = World(assembly(), queue("a"), queue("b"))
+    pools = ("red", "blue")
+
+    def changed(name: str) -> AnyObject:
+        more: dict[str, Any] = {"labels": {"pool": rng.choice(pools)}, "unschedulable": rng.random() < 0.15}
+        if rng.random() < 0.2:
+            more["taints"] = ["no:NoSchedule"]
+        return node(name, cpu=rng.choice([2, 4, 4, 8]), **more)
+
+    for n in range(8):
+        world.put(changed(f"n{n}"))
+    served = 0
+    for step in range(60):
+        what = rng.random()
+        pods = sorted(key for kind, key in world.objects if kind == "Pod")
+        if what < 0.35:
+            wants: dict[str, Any] = {"tasks": rng.choice([1, 1, 3]), "cpu": rng.choice([1, 2, 4, 6])}
+            if rng.random() < 0.7:
+                selector = {"pool": rng.choice(pools)}
+                wants["spec"] = msgspec.structs.replace(pod("any", cpu=wants["cpu"]).spec, node_selector=selector)
+            for obj in job(f"j{step}", queue=rng.choice("ab"), phase="Inqueue", **wants):
+                world.put(obj)
+        elif what < 0.6 and pods:
+            world.remove("Pod", rng.choice(pods))
+        else:
+            world.put(changed(f"n{rng.randrange(8)}"))
+        fresh, live = world.afresh(), world.cycle()
+        assert live.binds == fresh.binds
+        assert told(live).keys() == told(fresh).keys()
+        served += len(live.binds)
+        follow(world, live)
+    assert served > 10
+
+
+def test_a_node_that_changes_far_from_those_who_wait_has_none_of_them_visited() -> None:
+    world = World(assembly(Watches), *full(node("aside", cpu=1), node("far", cpu=1)))
+    world.cycle()
+    world.cycle()
+    words = told(world.cycle())
+    asked.clear()
+    for number in range(3):
+        world.put(node("aside", cpu=1, annotations={"seen": str(number)}))
+        assert told(world.cycle()) == words
+    assert not asked

@@ -23,6 +23,7 @@ from pumice.framework.session.backlog import Backlog, Visit
 from pumice.framework.session.refusals import Refusal, Stage
 from pumice.model.job import Job
 from pumice.model.queue import Queue
+from pumice.model.resources import Number
 
 if TYPE_CHECKING:
     from pumice.engine.choose import Chooser
@@ -55,6 +56,7 @@ class Remembered:
     def __init__(self) -> None:
         self._signature: object = None
         self._touched = -1
+        self._total: dict[int, Number] = {}
         self._own: set[str] = set()
         """The queues whose part was not handed out since it was last changed."""
         self._forget()
@@ -78,13 +80,16 @@ class Remembered:
 
         for place in self._follow(ssn.state, ssn.signature, ssn.search.chooser, backlog, served):
             self._drop(place)
+        offers_change = ssn.state.total != self._total
+        if offers_change:
+            self._total = dict(ssn.state.total)
         if not self._by_queue:
             return
         stamp_of = stamps(ssn)
         for name, (stamp, groups) in list(self._by_queue.items()):
             queue = ssn.queues[name]
             now = stamp_of(queue)
-            if now == stamp:
+            if now == stamp and not offers_change:
                 continue
             if len(self.queues[name]) == backlog.groups(name) and served(name) and self._refused_again(ssn, queue):
                 self._by_queue[name] = now, groups
@@ -147,7 +152,7 @@ class Remembered:
         Returns the gangs for which there is still too little room, but not as much as there was.
         """
         table, nowhere = state.table, chooser.evaluator.cache.nowhere
-        versions = (id(state), signature, state.queue_version, table.size, table.changed.position)
+        versions = (id(state), signature, state.queue_version, table.size)
         holds_for = (*versions, backlog.generation, id(nowhere))
         changed, backlog.changes = backlog.changes, []
         nowhere.catch_up(table)

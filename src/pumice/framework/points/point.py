@@ -43,7 +43,7 @@ HINTS: Final[Mapping[str, tuple[str, str]]] = {
     "room": ("Fn | None = None", "*room(queue, task)*: how many equal tasks in a row the queue would take."),
     "stamp": (
         "Fn | None = None",
-        "*stamp(queue)*: what its answers about a queue follow from, beside the class of a task.",
+        "*stamp(queue)*: what its answers about a queue follow from, beside a task's class and what nodes offer.",
     ),
     "profile": (
         "Fn | None = None",

@@ -302,14 +302,14 @@ class Registration:
         self.add("scenario_generator", name, fn)
 
     def add_overused_fn(self, name: str | Fn, fn: Fn | None = None, *, stamp: Fn | None = None) -> None:
-        """*stamp(queue)*: what its answers about a queue follow from, beside the class of a task."""
+        """*stamp(queue)*: what its answers about a queue follow from, beside a task's class and what nodes offer."""
         self.add("overused", name, fn, stamp=stamp)
 
     def add_allocatable_fn(
         self, name: str | Fn, fn: Fn | None = None, *, room: Fn | None = None, stamp: Fn | None = None
     ) -> None:
         """*room(queue, task)*: how many equal tasks in a row the queue would take.
-        *stamp(queue)*: what its answers about a queue follow from, beside the class of a task.
+        *stamp(queue)*: what its answers about a queue follow from, beside a task's class and what nodes offer.
         """
         self.add("allocatable", name, fn, room=room, stamp=stamp)
 
