@@ -4,8 +4,8 @@
 
 Prints CPU milliseconds at both sizes and their ratio: above 2 it grows faster than the work, and far above there is a
 cliff. *idle*: nothing happened since the last cycle. *stirred*: a pod of a queue that nobody waits in has ended or
-come, on a node of its own that is too small for whoever waits. *node*: an annotation of that node has changed. Prints,
-never fails: the machine may be noisy.
+come, on a node of its own that is too small for whoever waits. *node*: an annotation of that node has changed.
+*queue*: a controller has counted anew what that queue holds. Prints, never fails: the machine may be noisy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pumice.bench.shape import Objects, Shape
 
 MEASURED = 5
 """Cycles that are measured, after two that are not; the median counts."""
-IDLE, STIRRED, NODE = "idle", "stirred", "node"
+IDLE, STIRRED, NODE, QUEUE = "idle", "stirred", "node", "queue"
 happening = IDLE
 """What happens in each cycle, far from those who wait."""
 
@@ -31,7 +31,8 @@ def idle(name: str, objects: Objects, arriving: Objects | None = None, **kw: obj
     """A cluster, a cycle in which something may arrive, and cycles in which nothing or next to nothing happens."""
     little = requests(100, MIB)
     own = node(99_999, cpu="200m", memory="1Gi", gpus=0)
-    objects = [*objects, queue("aside"), own]
+    its = queue("aside")
+    objects = [*objects, its, own]
     objects.append(group("aside", 1, order=1, minimum=total(little, 1), queue="aside", phase="Running"))
     aside = [pod("aside", i, little, order=1, node="node-99999") for i in range(2)]
     objects.append(aside[0])
@@ -41,6 +42,9 @@ def idle(name: str, objects: Objects, arriving: Objects | None = None, **kw: obj
     elif happening == NODE:
         noted = replace(own, metadata=replace(own.metadata, annotations={"seen": "later"}))
         happens = [([noted], []), ([own], [])]
+    elif happening == QUEUE:
+        counted = [replace(its, status=replace(its.status, allocated={"cpu": f"{n}00m"})) for n in (1, 2)]
+        happens = [([obj], []) for obj in counted]
     cycles = [(arriving or [], []), *(happens[n % 2] for n in range(MEASURED + 1))]
     return Shape(name, objects, cycles, 1, per_cycle=True, warm=2, **kw)  # type: ignore[arg-type]
 
@@ -180,7 +184,7 @@ def main(names: list[str]) -> None:
     print(f"{'case':<16} {'size':>7} {'':<8} {'once':>10} {'at twice':>11} {'ratio':>6}")
     for name in names or list(CASES):
         make, size = CASES[name]
-        for happening in (IDLE, STIRRED, NODE):
+        for happening in (IDLE, STIRRED, NODE, QUEUE):
             once, twice = (measure(make(n)).cpu for n in (size, 2 * size))
             figures = f"{once * 1e3:>7.2f} ms {twice * 1e3:>8.2f} ms {twice / once:>6.2f}"
             print(f"{name:<16} {size:>7,} {happening:<8} {figures}", flush=True)

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 S = TaskStatus
 Pipelined = Mapping[str, Mapping[str, str]]
 """Job -> pod -> the node on which it was promised a place."""
-_IN_JOBS: Final = ("Pod", "PodGroup")
+_SHOWN: Final = ("Pod", "PodGroup", "Node", "Queue")
+"""Kinds of objects whose changes show in jobs and rows, or are counted where they matter."""
 _MOST: Final = 1 << 22
 """So many pairs of a class and a row are looked at."""
 
@@ -179,9 +180,9 @@ def _others_wait(state: ClusterState) -> bool:
 
 
 def _versions(state: ClusterState) -> tuple[object, ...]:
-    """Another one where an object changed that is neither a pod nor a PodGroup: those show in their jobs and rows."""
+    """Another one where an object changed, and that does not show in jobs and rows."""
     table, kinds = state.table, state.versions
-    objects = sum(kinds.values()) - sum(kinds.get(kind, 0) for kind in _IN_JOBS)
+    objects = sum(kinds.values()) - sum(kinds.get(kind, 0) for kind in _SHOWN)
     return state.queue_version, objects, table.size, table.width, table.changed.position
 
 

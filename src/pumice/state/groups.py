@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pumice.errors import InvalidInput
 from pumice.model import native
-from pumice.model.api import Pod, PodGroup, QueueObject
+from pumice.model.api import Metadata, Pod, PodGroup, QueueObject
 from pumice.model.job import Job
 from pumice.model.mapping import ReadOnlyMap, frozen, labels_of
 from pumice.model.native import NativePodGroup
@@ -104,7 +104,11 @@ def _only_status_differs(job: Job, obj: PodGroup) -> bool:
         return False
     if obj.spec is not old.spec and obj.spec != old.spec:
         return False
-    new, known = obj.metadata, old.metadata
+    return _says_the_same(obj.metadata, old.metadata)
+
+
+def _says_the_same(new: Metadata, known: Metadata) -> bool:
+    """Is it the same object, with the same labels and annotations?"""
     return new is known or (
         new.uid == known.uid
         and new.labels == known.labels
@@ -193,6 +197,9 @@ def queue_seen(state: ClusterState, obj: QueueObject) -> None:
     """A queue was added or changed."""
     name = obj.metadata.name
     queue = state.queues.get(name)
+    if queue is not None and _only_its_counters_differ(queue.object, obj):
+        w.set_queue_object(queue, obj)
+        return
     state.queue_version += 1
     if queue is not None:
         with unsealed(queue):
@@ -203,6 +210,16 @@ def queue_seen(state: ClusterState, obj: QueueObject) -> None:
     for job in state.jobs.values():
         if not job.in_session and job.group is not None and job.queue == name:
             _enter_queue(state, job)
+
+
+def _only_its_counters_differ(old: QueueObject, new: QueueObject) -> bool:
+    """Is it the queue that is known but for what a controller counts in its status? That decides nothing."""
+    return (
+        new.__class__ is old.__class__
+        and new.spec == old.spec
+        and new.status.state == old.status.state
+        and _says_the_same(new.metadata, old.metadata)
+    )
 
 
 def queue_gone(state: ClusterState, name: str) -> None:

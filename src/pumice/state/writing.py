@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final
 
-from pumice.model.api import Pod, PodGroup
+from pumice.model.api import Pod, PodGroup, QueueObject
 from pumice.model.job import Job, SubJob, TaskGroup
 from pumice.model.mapping import ReadOnlyMap
 from pumice.model.node import Node
@@ -84,6 +84,7 @@ set_in_session: Final[Callable[[Job, bool], None]] = writer(Job, "in_session")
 set_contribution: Final[Callable[[Job, tuple[str, Resources, Resources, Resources]], None]] = writer(
     Job, "_contribution"
 )
+set_queue_object: Final[Callable[[Queue, QueueObject], None]] = writer(Queue, "object")
 set_queue_version: Final[Callable[[Queue, int], None]] = writer(Queue, "version")
 
 

@@ -343,3 +343,43 @@ def test_a_node_that_changes_far_from_those_who_wait_has_none_of_them_visited() 
         world.put(node("aside", cpu=1, annotations={"seen": str(number)}))
         assert told(world.cycle()) == words
     assert not asked
+
+
+def test_what_a_controller_counts_in_the_status_of_a_queue_has_nobody_visited() -> None:
+    world = World(assembly(Watches), *full())
+    world.cycle()
+    words = told(world.cycle())
+    asked.clear()
+    before, version = world.state.queues["b"], world.state.queue_version
+    for cpu in range(3):
+        counted = msgspec.structs.replace(before.object.status, allocated={"cpu": cpu})
+        world.put(msgspec.structs.replace(before.object, status=counted))
+        assert told(world.cycle()) == words
+    assert not asked
+    assert world.state.queue_version == version
+    assert world.state.queues["b"].object.status.allocated == {"cpu": 2}
+
+
+@pytest.mark.parametrize("changed", ["weight", "capability", "labels", "annotations", "state"])
+def test_whatever_else_a_queue_says_has_everybody_looked_at(changed: str) -> None:
+    world = World(assembly(Watches), *full())
+    world.cycle()
+    world.cycle()
+    asked.clear()
+    replace, obj = msgspec.structs.replace, world.state.queues["b"].object
+    match changed:
+        case "weight":
+            obj = replace(obj, spec=replace(obj.spec, weight=5))
+        case "capability":
+            obj = replace(obj, spec=replace(obj.spec, capability={"cpu": 100}))
+        case "state":
+            obj = replace(obj, status=replace(obj.status, state="Closing"))
+        case _:
+            obj = replace(obj, metadata=replace(obj.metadata, **{changed: {"a": "b"}}))
+    world.put(obj)
+    live = world.cycle()
+    looked = set(asked)
+    fresh = world.afresh()
+    assert {"gang", "one"} <= looked or changed == "state"
+    assert live.binds == fresh.binds
+    assert told(live).keys() == told(fresh).keys()

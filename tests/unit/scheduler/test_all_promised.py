@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from effort import WHOLE
@@ -14,7 +16,7 @@ from pumice.config import from_data
 from pumice.framework.registry import default_registry
 from pumice.framework.session.rounds import copied
 from pumice.framework.session.runtime import Runtime
-from pumice.model.api import NodeObject, Pod, PodGroup
+from pumice.model.api import Condition, NodeObject, Pod, PodGroup, QueueObject
 from pumice.model.events import ClusterEvent, Seen
 from pumice.model.intents import Bind, Evict, Nominate, StatusUpdate
 from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
@@ -220,6 +222,27 @@ def test_whatever_matters_to_them_has_the_actions_run(happens: Callable[[Cluster
     world = waiting().promised()
     happens(world)
     assert acted(world.cycle())
+
+
+def heart_beats(world: Cluster) -> None:
+    """A node says no more than that it is still there."""
+    known = world.world.get(NodeObject, "n0")
+    beat = Condition(type="Ready", status="True", last_transition_time=datetime(2030, 1, 1, tzinfo=UTC))
+    world.tell(msgspec.structs.replace(known, status=msgspec.structs.replace(known.status, conditions=(beat,))))
+
+
+def queue_is_counted(world: Cluster) -> None:
+    """A controller writes down what a queue holds."""
+    known = world.world.get(QueueObject, "default")
+    counted = msgspec.structs.replace(known.status, allocated={"cpu": 3})
+    world.tell(msgspec.structs.replace(known, status=counted))
+
+
+@pytest.mark.parametrize("happens", [heart_beats, queue_is_counted])
+def test_what_matters_to_nobody_has_no_action_run(happens: Callable[[Cluster], None]) -> None:
+    world = waiting().promised()
+    happens(world)
+    assert not acted(world.stirred())
 
 
 def test_who_asks_for_more_or_looks_at_the_session_is_shown_the_promises() -> None:
