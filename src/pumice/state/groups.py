@@ -235,8 +235,10 @@ def queue_gone(state: ClusterState, name: str) -> None:
 
 
 def reprioritise(state: ClusterState) -> None:
+    """A PriorityClass came, changed or went: jobs have the priority that it gives them now."""
     for job in state.jobs.values():
-        if job.group is not None:
-            w.set_priority(job, told(state, job, job.group).priority)
+        priority = told(state, job, job.group).priority if job.group is not None else job.priority
+        if priority != job.priority:
+            w.set_priority(job, priority)
             w.set_group_version(job, job.version + 1)
             state.mark(job)

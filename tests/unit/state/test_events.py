@@ -296,6 +296,17 @@ def test_oversubscribed_amounts_are_added_to_what_a_node_offers() -> None:
 
 
 # -- priorities and the rest --------------------------------------------------------------------------------------
+def test_a_priority_class_that_changes_nobody_s_priority_leaves_every_job_as_it_was() -> None:
+    state = state_of(queue("default"), job("low", priority=1), job("high", priority=7), job("plain"))
+    state.refresh()
+    state.changed_jobs.clear()
+    tell(state, priority_class("priority-7", 7), priority_class("unused", 9))
+    assert not state.dirty
+    tell(state, priority_class("priority-7", 8))
+    assert list(state.dirty) == ["default/high"]
+    assert state.jobs["default/high"].priority == 8
+
+
 def test_a_priority_class_counts_whenever_it_comes() -> None:
     objects = job("a", priority=7)
     state = state_of(queue("default"), *[o for o in objects if o.kind_name != "PriorityClass"])
