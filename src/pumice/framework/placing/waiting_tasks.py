@@ -113,6 +113,7 @@ def place_tasks(
     statement = ssn.statement()
     search = NodeSearch(ssn, remember, domain)
     checks = ssn.anybody(t.PRE_PREDICATE)
+    needed = 0  # so many more, at least, have to be placed before it can be ready
     while tasks:
         task = tasks[0]
         verdict = ssn.allocatable(queue, task)
@@ -135,7 +136,9 @@ def place_tasks(
                 if goes_on(ssn, job, sub_job):
                     continue
                 break
-        placed = _place_many(ssn, queue, job, sub_job, tasks, statement, search)
+        if needed < 1 and sub_job is None:
+            needed = ssn.more_needed(job)
+        placed = _place_many(ssn, queue, tasks, needed, statement, search)
         if not placed:
             tasks.popleft()
             found = search.choose(task, tasks if statement.operations else ())  # else nothing may fit at all
@@ -146,7 +149,9 @@ def place_tasks(
                 break
             if _apply(statement, task, found):
                 continue
-        if ssn.sub_job_ready(job, sub_job):
+            placed = 1
+        needed -= placed
+        if needed < 1 and ssn.sub_job_ready(job, sub_job):
             return statement
     ready = ssn.sub_job_ready(job, sub_job)
     if ready or ssn.sub_job_pipelined(job, sub_job):
@@ -224,16 +229,13 @@ def _apply(statement: Statement, task: Task, choice: NodeChoice) -> str:
 def _place_many(
     ssn: Session,
     queue: Queue,
-    job: Job,
-    sub_job: SubJob | None,
     tasks: deque[Task],
+    needed: int,
     statement: Statement,
     search: NodeSearch,
 ) -> int:
-    """Place the equal tasks at the head of *tasks* in bulk; how many were placed (0: go task by task)."""
-    if sub_job is not None:
-        return 0
-    wanted = min(ssn.more_needed(job), len(tasks))
+    """Place up to *needed* equal tasks at the head of *tasks* in bulk; how many were placed (0: go task by task)."""
+    wanted = min(needed, len(tasks))
     if wanted < 2:
         return 0
     first = tasks[0]
