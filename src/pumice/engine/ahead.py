@@ -1,13 +1,13 @@
 """Scores of classes that come once, asked about several at a time.
 
-The tasks of a job that come next are known, and asking about sixteen classes takes little longer than asking about one.
+The tasks of a job that come next are known, and asking about many classes takes little longer than asking about one.
 What a placement changes is the kind of one row. Which kinds that will be is guessed, each class on its best kind, one
-after the other, and asked about beforehand; a kind that was not guessed is asked about when it is there.
+after the other, and asked about beforehand. A kind that was not guessed is asked about when it is there, with those
+that will follow from it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Mapping
 from typing import Final
 
@@ -20,12 +20,13 @@ from pumice.model.task import TaskClass
 from pumice.state.kinds import RowKinds
 from pumice.state.table import NodeTable
 
-AT_ONCE: Final = 16
+AT_ONCE: Final = 32
 """So many classes are asked about together."""
 _MISSES: Final = AT_ONCE // 2
 """With more kinds of them that were not guessed, it does not pay."""
 _REST: Final = 8 * AT_ONCE
 """So many classes are then asked about alone."""
+_NEG_INF: Final = float("-inf")
 
 
 class AskedAhead:
@@ -37,6 +38,9 @@ class AskedAhead:
         self._amounts: NodeTable | None = None
         self._at = -1
         self._misses = self._rest = 0
+        self._forgotten = -1
+        self._become: dict[tuple[int, int], int] = {}
+        """What a row of a kind becomes with a task of the class at a place, as far as it was guessed."""
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._places
@@ -52,16 +56,17 @@ class AskedAhead:
         """Ask about classes, in the order of their turns; False where nobody can tell. What was there is dropped."""
         self._places, self._misses = {}, 0
         self._classes = list(classes.values())
-        self._side_by_side = ClassAmounts(self._classes[0])
-        for place, klass in enumerate(self._classes):
-            self._side_by_side.put(place, klass)
+        kinds.make_room(3 * AT_ONCE)
+        self._side_by_side = ClassAmounts.of(self._classes)
         found = ask(self._side_by_side, NodeRows(kinds.amounts))
         if found is None:
             return False
-        self._scores = found
-        self._amounts, self._at = kinds.amounts, kinds.amounts.changed.position
-        self._guess(0, kinds)
+        self._scores, self._amounts = found, kinds.amounts
+        self._at = kinds.amounts.changed.position
+        self._added = kinds.amounts.added_by(self._classes)
+        self._become = {}
         self._places = {key: place for place, key in enumerate(classes)}
+        self._guess(0, kinds)
         return self._follow(kinds, ask)
 
     def scores(self, key: Hashable, kinds: RowKinds, ask: Ask) -> Floats | None:
@@ -71,6 +76,9 @@ class AskedAhead:
             return None
         if kinds.amounts.changed.position != self._at:
             self._misses += 1
+            if self._misses > _MISSES:
+                self._places = {}
+                return None
             self._guess(place, kinds)
             if not self._follow(kinds, ask):
                 return None
@@ -78,20 +86,34 @@ class AskedAhead:
 
     def _guess(self, place: int, kinds: RowKinds) -> None:
         """Make the kinds known that there will be if each class, from *place* on, goes to its best kind of row."""
+        if kinds.forgotten != self._forgotten:
+            self._forgotten = kinds.forgotten
+            self._become.clear()
         width = min(len(kinds), self._scores.shape[1])
-        scores = self._scores[place:, :width] + kinds.bar[:width]
+        bar = kinds.bar[:width].copy()
         for kind in kinds.amounts.changed.since(self._at) or ():
-            scores[:, kind : kind + 1] = -np.inf  # nothing is known of it yet
-        chosen: Counter[int] = Counter()
-        guessed: list[tuple[int, TaskClass]] = []
-        for line, klass in zip(scores, self._classes[place:], strict=True):
-            best = int(line.argmax())
-            if line[best] > -np.inf:
-                guessed.append((best, klass))
-                chosen[best] += 1
-                if chosen[best] == kinds.count(best):
-                    scores[:, best] = -np.inf
-        kinds.expect(guessed)
+            bar[kind : kind + 1] = -np.inf  # nothing is known of it yet
+        left: dict[int, int] = {}
+        rows: list[int] = []
+        places: list[int] = []
+        for at in range(place, len(self._classes)):
+            scores = self._scores[at, :width] + bar
+            best = int(scores.argmax())
+            if scores.item(best) == _NEG_INF:
+                continue
+            left[best] = left.get(best, kinds.count(best)) - 1
+            if not left[best]:
+                bar[best] = _NEG_INF
+            then = self._become.get((best, at))
+            if then is None:
+                rows.append(best)
+                places.append(at)
+            elif then < width:
+                left[then] = left.get(then, kinds.count(then)) + 1
+                bar[then] = 0.0
+        if rows:
+            numbers = kinds.expect(rows, self._added[places])
+            self._become.update(zip(zip(rows, places, strict=True), numbers, strict=True))
 
     def _follow(self, kinds: RowKinds, ask: Ask) -> bool:
         """Ask about the kinds that are new; False where nobody can tell."""

@@ -22,7 +22,7 @@ from pumice.model.task import Task
 from pumice.state.kinds import RowKinds
 
 _NEG_INF: Final = float("-inf")
-_FEW: Final = 64
+_FEW: Final = 4 * AT_ONCE
 """So many kinds without a row are remembered while classes come once."""
 _MOST: Final = 20_000
 """Of so many classes it is remembered how they are asked about."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -28,6 +30,18 @@ class ClassAmounts:
             np.array(((klass.nonzero_cpu,), (klass.nonzero_memory,)), dtype=np.int64)
         )
         self._lines: dict[tuple[int, ...], slice | npt.NDArray[np.intp] | None] = {}
+
+    @classmethod
+    def of(cls, classes: Sequence[TaskClass]) -> ClassAmounts:
+        """Some classes, which have their places in this order."""
+        together = cls(classes[0])
+        together._own = (
+            np.array([klass.fit_values for klass in classes], dtype=np.int64).T.copy(),
+            np.array([(klass.nonzero_cpu, klass.nonzero_memory) for klass in classes], dtype=np.int64).T.copy(),
+        )
+        together._amounts, together._nonzero_requested = map(read_only, together._own)
+        together._size = len(classes)
+        return together
 
     def __len__(self) -> int:
         return self._size

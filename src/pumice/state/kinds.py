@@ -8,7 +8,6 @@ from heapq import heappop, heappush
 import numpy as np
 import numpy.typing as npt
 
-from pumice.model.task import TaskClass
 from pumice.state.table import NodeTable
 
 Index = npt.NDArray[np.intp]
@@ -35,9 +34,12 @@ class RowKinds:
         self._ids: dict[bytes, int] = {}
         self._keys: list[bytes] = []
         self._counts: list[int] = []
-        self._empty = 0
+        self._empty: set[int] = set()
+        """The kinds of which there is no row."""
         self.most_empty = 0
-        """So many kinds of which there is no row are remembered: somebody else keeps what he found out about them."""
+        """So many of these are remembered: somebody else keeps what he found out about them."""
+        self.forgotten = 0
+        """How often numbers were given back, and may mean something else since."""
         self._free: list[int] = []
         self._rows: list[list[int]] = []
         """Per kind a heap of its rows; rows that left it may still be there."""
@@ -58,14 +60,22 @@ class RowKinds:
         else:
             self._update(rows)
         self._position = at
-        if len(self._ids) - self._empty > table.size // 2 + 16:
+        if len(self._ids) - len(self._empty) > table.size // 2 + 16:
             self._rest_until = at + 4 * table.size
             self._shape = (0, 0)
             return False
         self.amounts.changed.trim(_REMEMBERED)
-        if self._empty > self.most_empty:
-            self._forget_empty()
+        self.make_room()
         return True
+
+    def make_room(self, more: int = 0) -> None:
+        """Give the numbers of kinds without a row back, if they and so many *more* are too many to be remembered."""
+        if len(self._empty) + more > self.most_empty:
+            for kind in self._empty:
+                del self._ids[self._keys[kind]]
+            self._free += self._empty
+            self._empty.clear()
+            self.forgotten += 1
 
     def __len__(self) -> int:
         """How many numbers are in use, those without a row included."""
@@ -86,17 +96,25 @@ class RowKinds:
         """How many rows are of a kind."""
         return self._counts[kind]
 
-    def expect(self, placements: Sequence[tuple[int, TaskClass]]) -> None:
-        """Number the kinds that rows of some kinds would be of with one more task, though there are no such rows yet.
+    def expect(self, kinds: Sequence[int], added: npt.NDArray[np.int64]) -> list[int]:
+        """The numbers of what rows of some kinds would be with that added (`NodeTable.added_by`).
 
-        Where such a row comes to be, its kind is no new one.
+        There need be no such rows yet. Where one comes to be, its kind is no new one.
         """
-        columns = self.amounts.with_one_more(placements)
-        for (kind, _), column in zip(placements, columns, strict=True):
-            key = column.tobytes()
-            if self._keys[kind] and key not in self._ids:
+        columns = self.amounts.with_more(kinds, added)
+        keys, step = columns.tobytes(), columns.strides[0]
+        numbers: list[int] = []
+        new: list[int] = []
+        for at in range(len(kinds)):
+            key = keys[at * step : (at + 1) * step]
+            number = self._ids.get(key)
+            if number is None:
                 number = self._ids[key] = self._named(key)
-                self.amounts.hold(number, column)
+                new.append(at)
+            numbers.append(number)
+        if new:
+            self.amounts.hold([numbers[at] for at in new], columns[new])
+        return numbers
 
     def first_row(self, kinds: Index) -> int:
         """The row of the smallest node name among those of some kinds, each of which has a row."""
@@ -129,7 +147,8 @@ class RowKinds:
             self.bar[kind] = 0.0 if key else _CLOSED
             self._counts[kind] = end - begin
             self._rows[kind] = rows[begin:end]  # in order, so that it is a heap
-        self._empty = 0
+        self._empty.clear()
+        self.forgotten += 1
 
     def _update(self, rows: set[int]) -> None:
         for row in rows:
@@ -137,7 +156,7 @@ class RowKinds:
             if self._keys[old] != key:
                 self._counts[old] -= 1
                 if not self._counts[old]:
-                    self._empty += 1
+                    self._empty.add(old)
                     self.bar[old] = _CLOSED
                 self._join(row, key)
 
@@ -147,7 +166,7 @@ class RowKinds:
             kind = self._ids[key] = self._named(key)
             self.amounts.hold_as(kind, self.table, row)
         if not self._counts[kind]:
-            self._empty -= 1
+            self._empty.discard(kind)
             self.bar[kind] = 0.0 if key else _CLOSED
         self._counts[kind] += 1
         self._kind[row] = kind
@@ -155,26 +174,19 @@ class RowKinds:
 
     def _named(self, key: bytes) -> int:
         """A number for a new kind, of which there is no row yet."""
-        self._empty += 1
         if self._free:
             kind = self._free.pop()
             self._keys[kind], self._rows[kind] = key, []
+            self._empty.add(kind)
             return kind  # its bar is down since it had no row any more
         self._keys.append(key)
         self._counts.append(0)
         self._rows.append([])
         kind = len(self._counts) - 1
+        self._empty.add(kind)
         if kind >= len(self.bar):
             bar = np.full(max(64, 2 * kind), _CLOSED)
             bar[:kind] = self.bar[:kind]
             self.bar = bar
         self.bar[kind] = _CLOSED
         return kind
-
-    def _forget_empty(self) -> None:
-        """Give the numbers of kinds without a row back."""
-        for kind, count in enumerate(self._counts):
-            if not count and self._ids.get(self._keys[kind]) == kind:
-                del self._ids[self._keys[kind]]
-                self._free.append(kind)
-        self._empty = 0

@@ -224,27 +224,33 @@ class NodeTable:
         )
         return soon
 
-    def with_one_more(self, placements: Sequence[tuple[int, TaskClass]]) -> Ints:
-        """What rows would hold with a task of a class more: a line for each, in the order of `amounts_of`."""
-        held = self._block[:, [row for row, _ in placements]].T.copy()
-        last, idle, used = len(LEDGERS) * self.width, _IDLE * self.width, _USED * self.width
-        for line, (_, klass) in zip(held, placements, strict=True):
+    def added_by(self, classes: Sequence[TaskClass]) -> Ints:
+        """What a task of each class changes where it is placed: a line each, in the order of `amounts_of`."""
+        added = np.zeros((len(classes), len(self._block)), dtype=np.int64)
+        cells = memoryview(cast(Any, added))
+        last, idle, used = _ALL * self.width, _IDLE * self.width, _USED * self.width
+        for at, klass in enumerate(classes):
             for d, v in klass.items:
-                line[idle + d] -= v
-                line[used + d] += v
-            line[last] += klass.nonzero_cpu
-            line[last + 1] += klass.nonzero_memory
-            line[last + 2] += 1
-        return held
+                cells[at, idle + d] = -v
+                cells[at, used + d] = v
+            cells[at, last] = klass.nonzero_cpu
+            cells[at, last + 1] = klass.nonzero_memory
+            cells[at, last + 2] = 1
+        return added
 
-    def hold(self, row: int, amounts: Ints) -> None:
-        """Let a row of this table, which has no nodes, hold amounts, in the order of `amounts_of`."""
-        while row >= self._cap:
+    def with_more(self, rows: Sequence[int], added: Ints) -> Ints:
+        """What rows would hold with that added (`added_by`): a line for each, in the order of `amounts_of`."""
+        return np.add(self._block[:, rows].T, added, order="C")
+
+    def hold(self, rows: Sequence[int], amounts: Ints) -> None:
+        """Let rows of this table, which has no nodes, hold amounts: a line for each, in the order of `amounts_of`."""
+        last = max(rows)
+        while last >= self._cap:
             self._grow()
-        self._block[:, row] = amounts
-        self.valid[row] = True
-        self.size = max(self.size, row + 1)
-        self.changed.add(row)
+        self._block[:, rows] = amounts.T
+        self.valid[rows] = True
+        self.size = max(self.size, last + 1)
+        self.changed.extend(rows)
 
     def hold_as(self, row: int, other: NodeTable, its: int) -> None:
         """Let a row of this table, which has no nodes, hold what a row of another one holds."""
