@@ -8,16 +8,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.rows import NodeRows
+from pumice.engine.rows import NodeRows, lines_of
 from pumice.state.table import NodeTable
 
 Floats = npt.NDArray[np.float64]
 
 EXACT: Final = 2.0**46
 """Up to here 100 times an amount, divided and cut off, is the same in floating point as in whole numbers."""
-
-
-_FIRST: Final = (0, 1, 2)
 
 
 @dataclass(slots=True)
@@ -59,8 +56,7 @@ def _read(table: NodeTable, dims: tuple[int, ...]) -> _Lines:
     position, size = table.changed.position, table.size
     if max(dims, default=0) >= table.width:
         return _Lines(position, size, np.zeros((len(dims), size)), False)
-    at = slice(0, len(dims)) if dims == _FIRST[: len(dims)] else np.array(dims, dtype=np.intp)
-    amounts = table.allocatable[at, :size].astype(np.float64)
+    amounts = table.allocatable[lines_of(dims), :size].astype(np.float64)
     free = ~table.valid[:size]
     if np.count_nonzero(free):
         amounts[:, free] = 1.0

@@ -210,8 +210,10 @@ class ByKind:
         if not fits:
             if max(classes.first.fit_dims, default=0) >= rows.table.width:
                 return None
-            lines = asked_lines(classes.first)[0]
-            ok = np.logical_and.reduce(rows.lines(rows.table.idle, lines) >= classes.wanted, axis=0)
+            idle = rows.matrix(rows.table.idle, asked_lines(classes.first)[0])
+            for free, wanted in zip(idle, classes.wanted_lines(), strict=True):
+                enough = free >= wanted
+                ok = enough if ok is None else ok & enough
         for f in way.filters:
             code = guard.objections_of_classes(f, classes, rows)
             if code is None:
@@ -230,7 +232,7 @@ class ByKind:
             return None
         elif evaluator.unscored:
             total = way.scorers[0].merge(evaluator.unscored, total)
-        return total if ok is None else np.where(ok, total, _NEG_INF)
+        return total if ok is None or np.logical_and.reduce(ok, axis=None) else np.where(ok, total, _NEG_INF)
 
 
 def _best(scores: Floats, index: Index | None, kinds: RowKinds) -> int:

@@ -2,62 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.allocatable_floats import EXACT
-from pumice.engine.rows import NodeRows
+from pumice.engine.rows import NodeRows, lines_of
 from pumice.state.table import NodeTable
 
 Floats = npt.NDArray[np.float64]
-Number: TypeAlias = Any
-"""A number, or a line of numbers with one for each row: the arithmetic is the same."""
-Numbers: TypeAlias = Sequence[Number] | npt.NDArray[Any]
-_FEW: Final = 2
-"""So many rows are looked at one by one."""
+Ints = npt.NDArray[np.int64]
 
 
 class Held:
-    """What one row of a table holds, as numbers, or what some or all of them do, as lines of numbers."""
+    """What some or all rows of a table hold: lines of numbers with one for each row."""
 
-    __slots__ = ("_free", "_offered", "nonzero_requested", "used")
+    __slots__ = ("_offered", "_used", "_valid", "nonzero_requested")
 
-    def __init__(self, table: NodeTable, rows: int | npt.NDArray[np.intp] | None = None) -> None:
-        if isinstance(rows, int):
-            self._offered: Numbers
-            self.used: Numbers
-            self.nonzero_requested: Numbers
-            self._offered, self.used, self.nonzero_requested = table.held_by(rows)
-            self._free: Any = not table.valid.item(rows)
-        else:
-            of = slice(0, table.size) if rows is None else rows
-            self._offered, self.used, self.nonzero_requested = (
-                table.allocatable[:, of],
-                table.used[:, of],
-                table.nonzero_requested[:, of],
-            )
-            self._free = ~table.valid[of]
+    def __init__(self, table: NodeTable, rows: npt.NDArray[np.intp] | None = None) -> None:
+        self._offered, self._used, self.nonzero_requested = table.held_by(rows)
+        self._valid = table.valid[: table.size] if rows is None else table.valid.take(rows)
 
-    def offered(self, dims: Sequence[int]) -> Numbers | None:
+    def used(self, dims: tuple[int, ...]) -> Ints:
+        """What is used of resources, a line each."""
+        found: Ints = self._used[lines_of(dims)]
+        return found
+
+    def offered(self, dims: tuple[int, ...]) -> Floats | None:
         """What is offered of resources; None where some node offers none of one, or too much for exactness."""
         if max(dims, default=0) >= len(self._offered):
             return None
-        if isinstance(self._free, bool):
-            numbers = [1.0 if self._free else float(self._offered[d]) for d in dims]
-            return numbers if all(0 < v <= EXACT for v in numbers) else None
-        lines = np.array([self._offered[d] for d in dims], dtype=np.float64)
-        lines[:, self._free] = 1.0
-        return lines if not lines.size or (lines.min() > 0 and lines.max() <= EXACT) else None
+        lines: Floats = self._offered[lines_of(dims)].astype(np.float64)
+        if np.count_nonzero(self._valid) < len(self._valid):
+            lines[:, ~self._valid] = 1.0
+        if lines.size and not (
+            np.minimum.reduce(lines, axis=None) > 0 and np.maximum.reduce(lines, axis=None) <= EXACT
+        ):
+            return None
+        return lines
 
 
 class KeptLines:
     """What *make* says of the rows of a table whose log of changes tells of every change, as the one of kinds does."""
 
-    def __init__(self, make: Callable[[Held], Sequence[Number] | None]) -> None:
-        """*make*: so many numbers for a row, or lines of them for all rows; None where they cannot be made."""
+    def __init__(self, make: Callable[[Held], Floats | None]) -> None:
+        """*make*: lines of numbers with one for each row; None where they cannot be made."""
         self._make = make
         self._table: NodeTable | None = None
         self._at = -1
@@ -79,10 +69,8 @@ class KeptLines:
                 self._lines = np.zeros((len(made), 2 * size))
                 self._lines[:, :size] = made
             return made is not None
-        few = len(changed) <= _FEW
-        for rows in changed if few else [np.fromiter(changed, dtype=np.intp, count=len(changed))]:
-            made = self._make(Held(table, rows))
-            if made is None:
-                return False
+        rows = np.fromiter(changed, dtype=np.intp, count=len(changed))
+        made = self._make(Held(table, rows))
+        if made is not None:
             self._lines[:, rows] = made
-        return True
+        return made is not None

@@ -31,13 +31,17 @@ def read_only(array: npt.NDArray[G]) -> npt.NDArray[G]:
     return view
 
 
+def lines_of(dims: tuple[int, ...]) -> slice | npt.NDArray[np.intp]:
+    """Where the lines of resources stand in a ledger: as a slice, where they are its first ones."""
+    return slice(0, len(dims)) if dims == tuple(range(len(dims))) else np.array(dims, dtype=np.intp)
+
+
 def asked_lines(klass: TaskClass) -> tuple[slice | npt.NDArray[np.intp], Ints]:
     """What a class asks for, side by side: the lines of a ledger, and the amounts, not to be written."""
     known: tuple[slice | npt.NDArray[np.intp], Ints] | None = klass.memo.get("engine.asked")
     if known is None:
-        dims = list(klass.fit_dims)
-        lines = slice(0, len(dims)) if dims == list(range(len(dims))) else np.array(dims, dtype=np.intp)
-        known = klass.memo["engine.asked"] = lines, read_only(np.array(klass.fit_values, dtype=np.int64)[:, None])
+        amounts = read_only(np.array(klass.fit_values, dtype=np.int64)[:, None])
+        known = klass.memo["engine.asked"] = lines_of(klass.fit_dims), amounts
     return known
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,8 @@ from pumice.engine.rows import asked_lines, read_only
 from pumice.model.task import TaskClass
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+G = TypeVar("G", bound=np.generic)
 
 
 class ClassAmounts:
@@ -30,6 +33,8 @@ class ClassAmounts:
             np.array(((klass.nonzero_cpu,), (klass.nonzero_memory,)), dtype=np.int64)
         )
         self._lines: dict[tuple[int, ...], slice | npt.NDArray[np.intp] | None] = {}
+        self._wanted_lines: list[Ints] | None = None
+        self._floats: dict[tuple[int, ...] | None, list[Floats]] = {}
 
     @classmethod
     def of(cls, classes: Sequence[TaskClass]) -> ClassAmounts:
@@ -55,6 +60,8 @@ class ClassAmounts:
         amounts[:, at] = klass.fit_values
         nonzero_requested[:, at] = klass.nonzero_cpu, klass.nonzero_memory
         self._size = max(self._size, at + 1)
+        self._wanted_lines = None
+        self._floats.clear()
 
     @property
     def nonzero_requested(self) -> Ints:
@@ -79,6 +86,29 @@ class ClassAmounts:
         found: Ints = self._amounts[lines]
         return found[:, : self._size, None]
 
+    def wanted_lines(self) -> list[Ints]:
+        """As `wanted`, each resource for itself: one number where every class asks for the same.
+
+        What is worked out with such a line is worked out once for all classes.
+        """
+        if self._wanted_lines is None:
+            self._wanted_lines = _line_by_line(self.wanted)
+        return self._wanted_lines
+
+    def request_lines(self, dims: tuple[int, ...]) -> list[Floats]:
+        """As `requests`, in the form of `wanted_lines` and as floats."""
+        known = self._floats.get(dims)
+        if known is None:
+            known = self._floats[dims] = _line_by_line(self.requests(dims).astype(np.float64))
+        return known
+
+    def nonzero_request_lines(self) -> list[Floats]:
+        """As `nonzero_requested`, in the form of `wanted_lines` and as floats."""
+        known = self._floats.get(None)
+        if known is None:
+            known = self._floats[None] = _line_by_line(self.nonzero_requested.astype(np.float64))
+        return known
+
 
 def _lines_of(dims: tuple[int, ...], known: tuple[int, ...]) -> slice | npt.NDArray[np.intp] | None:
     """Where the lines of some resources stand; None where one of them has no line."""
@@ -87,6 +117,13 @@ def _lines_of(dims: tuple[int, ...], known: tuple[int, ...]) -> slice | npt.NDAr
     if not set(dims) <= set(known):
         return None
     return np.array([known.index(d) for d in dims], dtype=np.intp)
+
+
+def _line_by_line(amounts: npt.NDArray[G]) -> list[npt.NDArray[G]]:
+    lines = list(read_only(amounts))
+    if amounts.shape[1] == 1:
+        return lines
+    return [line[:1] if np.logical_and.reduce(line == line[0], axis=None) else line for line in lines]
 
 
 def _wider(lines: Ints) -> Ints:

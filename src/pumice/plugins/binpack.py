@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.allocatable_floats import AllocatableFloats
-from pumice.engine.kept_lines import Held, KeptLines, Number
-from pumice.engine.rows import NodeRows
+from pumice.engine.kept_lines import Held, KeptLines
+from pumice.engine.rows import NodeRows, lines_of
 from pumice.engine.scope import Scope
 from pumice.engine.side_by_side import ClassAmounts
 from pumice.engine.views import same_class
@@ -84,15 +84,28 @@ class Binpack(Plugin):
         lines = kept.of(rows)
         if lines is None:
             return None
-        offered, used = lines[: len(plan.dims), None], lines[len(plan.dims) :, None]
-        return self._filled(plan, used + classes.requests(plan.dims), offered)
+        offered, used = lines[: len(plan.dims)], lines[len(plan.dims) :]
+        after = [held + asked for held, asked in zip(used, classes.request_lines(plan.dims), strict=True)]
+        parts = [amount / of for amount, of in zip(after, offered, strict=True)]
+        over: Bools = parts[0] > 1.0
+        for part in parts[1:]:
+            over = over | (part > 1.0)
+        if not plan.even:
+            weights = plan.weights.ravel().tolist()
+            parts = [amount * by / of for amount, by, of in zip(after, weights, offered, strict=True)]
+        total = self._total(plan, parts, over)
+        return total if len(total) == len(classes) else np.repeat(total, len(classes), axis=0)
 
-    def _filled(self, plan: _Plan, after: npt.NDArray[np.int64] | Floats, offered: Floats) -> Floats:
+    def _filled(self, plan: _Plan, after: npt.NDArray[np.int64], offered: Floats) -> Floats:
         """How full nodes would be *after* it."""
         parts = after / offered
         over: Bools = np.maximum.reduce(parts, axis=0) > 1.0
         if not plan.even:
-            parts = after * plan.weights.reshape(-1, *(1,) * (after.ndim - 1)) / offered
+            parts = after * plan.weights / offered
+        return self._total(plan, parts, over)
+
+    def _total(self, plan: _Plan, parts: Sequence[Floats] | Floats, over: Bools) -> Floats:
+        """The score by what is filled of each resource; 0 where one would be *over* full."""
         total: Floats = parts[0] + parts[1] if len(parts) == 2 else _added(parts)
         total /= plan.divisor
         total *= 100 * self._weight
@@ -139,27 +152,27 @@ class _Plan:
 
 
 def _plan_of(counted: Sequence[tuple[int, int]]) -> _Plan:
-    dims = [d for d, w in counted if w]
+    dims = tuple([d for d, w in counted if w])
     return _Plan(
-        tuple(dims),
-        slice(0, len(dims)) if dims == list(range(len(dims))) else np.array(dims, dtype=np.intp),
+        dims,
+        lines_of(dims),
         np.array([[w] for _, w in counted if w], dtype=np.int64),
         all(w == 1 for _, w in counted if w),
         sum(w for _, w in counted),
     )
 
 
-def _lines(dims: tuple[int, ...], held: Held) -> Sequence[Number] | None:
+def _lines(dims: tuple[int, ...], held: Held) -> Floats | None:
     """What is offered of resources and what is used of it; None where some node does not offer some resource."""
     offered = held.offered(dims)
-    return None if offered is None else [*offered, *(held.used[d] for d in dims)]
+    return None if offered is None else np.concatenate((offered, held.used(dims)))
 
 
-def _added(parts: Floats) -> Floats:
+def _added(parts: Sequence[Floats] | Floats) -> Floats:
     """The sum of the lines, one after the other."""
     total: Floats = parts[0].copy()
     for part in parts[1:]:
-        total += part
+        total = total + part
     return total
 
 

@@ -16,7 +16,7 @@ from pumice.engine.views import ClassView, ViewCache
 from pumice.model.events import Gone, Seen
 from pumice.model.resources import CPU, MEMORY, dim
 from pumice.plugins import binpack
-from pumice.plugins.nodeorder.requests import RequestScores
+from pumice.plugins.nodeorder import across
 from pumice.testing import job, node, session
 
 
@@ -89,16 +89,17 @@ def test_lines_that_follow_rows_are_those_that_are_made_of_all_rows() -> None:
         *(job(f"j{n}", tasks=2, cpu=1, memory=f"{n + 1}Gi", gpu=n, on=[f"n{n}", "n4"]) for n in range(4)),
     )
     table = made.state.table
-    scores = RequestScores(AllocatableFloats(table), 1, 1, 1)
     for make in (
-        partial(scores._lines, (CPU, MEMORY)),
-        partial(scores._lines, (CPU, MEMORY, gpu)),
+        partial(across.lines, (CPU, MEMORY)),
+        partial(across.lines, (CPU, MEMORY, gpu)),
         partial(binpack._lines, (CPU, gpu)),
     ):
         lines = make(Held(table))
         assert lines is not None
         for row in range(table.size):
-            assert [line[row] for line in lines] == list(make(Held(table, row)) or ())
+            alone = make(Held(table, np.array([row])))
+            assert alone is not None
+            assert np.array_equal(lines[:, [row]], alone)
         kept = KeptLines(make)
         for touched in range(3):
             made.state.apply(Seen(node(f"n{touched}", cpu=9, memory="3Gi", gpu=8)))
@@ -106,8 +107,8 @@ def test_lines_that_follow_rows_are_those_that_are_made_of_all_rows() -> None:
             assert followed is not None
             assert np.array_equal(followed, np.array(make(Held(table))))
     made.state.apply(Seen(node("n1", cpu=0)))
-    assert scores._lines((CPU, MEMORY), Held(table)) is None
-    assert scores._lines((CPU, MEMORY), Held(table, table.by_name["n1"].row)) is None
+    assert across.lines((CPU, MEMORY), Held(table)) is None
+    assert across.lines((CPU, MEMORY), Held(table, np.array([table.by_name["n1"].row]))) is None
 
 
 def test_rows_that_hold_equal_amounts_are_of_one_kind_and_others_are_not() -> None:

@@ -5,31 +5,33 @@ Whole-number arithmetic as kube-scheduler does it: every division cuts off, ever
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.allocatable_floats import AllocatableFloats
-from pumice.engine.kept_lines import Held, KeptLines, Number
-from pumice.engine.rows import NodeRows
-from pumice.engine.side_by_side import ClassAmounts
-from pumice.model.resources import CPU, MEMORY, dim
+from pumice.engine.rows import NodeRows, lines_of
+from pumice.model.resources import CPU, MEMORY
 from pumice.model.task import Task, TaskClass
+from pumice.plugins.nodeorder.arithmetic import (
+    GPU,
+    MAX,
+    asks_for_any,
+    averaged,
+    evenness_of_three,
+    evenness_of_two,
+    gained,
+)
 from pumice.state.table import NodeTable
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-MAX: Final = 100
-GPU: Final = dim("nvidia.com/gpu")
 _TWO: Final = (CPU, MEMORY)
 _AND_GPU: Final = (CPU, MEMORY, GPU)
 _BOTH: Final[slice | npt.NDArray[np.intp]] = slice(CPU, MEMORY + 1)
-_LINES: Final = {_TWO: _BOTH, _AND_GPU: np.array(_AND_GPU, dtype=np.intp)}
 
 
 @dataclass(slots=True)
@@ -54,12 +56,11 @@ class RequestScores:
         self._offers = offers
         self._least, self._most, self._balanced = least, most, balanced
         self._frozen = frozen
-        self._kept = {of: KeptLines(partial(self._lines, of)) for of in (_TWO, _AND_GPU)}
 
     def score(self, task: Task, rows: NodeRows) -> Floats:
         """Least, most and balanced, each times its weight."""
         klass = task.klass
-        asks = bool(self._balanced) and _asks(klass)
+        asks = bool(self._balanced) and asks_for_any(klass)
         offered, plain = self._offers.of(_TWO, rows)
         balanced: Floats | None = None
         if asks and plain and klass.requests.get(GPU):
@@ -75,39 +76,6 @@ class RequestScores:
         if total is None:
             return np.zeros(len(rows))
         return total.astype(np.float64)
-
-    def across(self, classes: ClassAmounts, rows: NodeRows) -> Floats | None:
-        """The same for many classes at once; None where not every node offers both, or too much for exactness."""
-        klass = classes.first
-        of = _AND_GPU if klass.requests.get(GPU) else _TWO
-        lines = self._kept[of].of(rows) if self._frozen is None else None
-        if lines is None:
-            return None
-        n = len(of)
-        free, offered, held = lines[:2, None], lines[2 : 2 + n, None], lines[2 + n : 2 + 2 * n, None]
-        total: Floats | None = None
-        if self._least or self._most:
-            total = self._free(free - classes.nonzero_requested, offered[:2])
-        if self._balanced and _asks(klass):
-            after = held + classes.requests(of)
-            after /= offered
-            gain = self._gain(lines[-1], _EVENNESS[of](after))
-            total = gain if total is None else np.add(total, gain, out=total)
-        return np.zeros((len(classes), len(rows))) if total is None else total
-
-    @staticmethod
-    def _lines(of: tuple[int, ...], held: Held) -> Sequence[Number] | None:
-        """Cpu and memory that are free of requests; of each resource what is offered and used; how even that is.
-
-        None where not every node offers each of them.
-        """
-        offered = held.offered(of)
-        if offered is None:
-            return None
-        used, free = [held.used[d] for d in of], [o - a for o, a in zip(offered, held.nonzero_requested, strict=False)]
-        parts = np.array([u / o for u, o in zip(used, offered, strict=True)])
-        even = _EVENNESS[of](parts.reshape(len(of), -1))
-        return *free, *offered, *used, even if parts.ndim > 1 else even.item()
 
     def _fast(self, klass: TaskClass, rows: NodeRows, offered: Floats, with_gpus: Floats | None, asks: bool) -> Floats:
         """The same with the resources side by side, in floating point where it is exact: fewer, quicker steps."""
@@ -126,9 +94,9 @@ class RequestScores:
                 after += nonzero_requested * extra
             total = self._free(offered - after, offered)
         if asks:
-            lines, evenness, of = _BOTH, _evenness_of_two, offered
+            lines, evenness, of = _BOTH, evenness_of_two, offered
             if with_gpus is not None:
-                lines, evenness, of = _LINES[_AND_GPU], _evenness_of_three, with_gpus
+                lines, evenness, of = lines_of(_AND_GPU), evenness_of_three, with_gpus
             else:
                 asked = asked[:2]
             held = rows.matrix(table.used, lines)
@@ -139,7 +107,8 @@ class RequestScores:
             parts = np.empty((len(held), 2, *held.shape[1:]))
             np.divide(held, of, out=parts[:, 0])
             np.divide(held + asked, of, out=parts[:, 1])
-            gain = self._gain(*evenness(parts))
+            before, after = evenness(parts)
+            gain = gained(before, after, self._balanced)
             total = gain if total is None else np.add(total, gain, out=total)
         return np.zeros(len(rows)) if total is None else total
 
@@ -153,16 +122,6 @@ class RequestScores:
             total = part if total is None else total + part
         assert total is not None
         return total
-
-    def _gain(self, before: Floats, after: Floats) -> Floats:
-        """The balanced score, times its weight: how much more even the node would be used. Changes *after*."""
-        gain = np.subtract(after, before, out=after)
-        gain += 150.0  # 50 + (50 + gain) / 2, cut off
-        gain *= 0.5
-        np.floor(gain, out=gain)
-        if self._balanced != 1:
-            gain *= self._balanced
-        return gain
 
     def _by_free(self, klass: TaskClass, rows: NodeRows) -> Ints:
         cpu, memory = rows.allocatable[CPU], rows.allocatable[MEMORY]
@@ -217,56 +176,12 @@ class RequestScores:
         return np.asarray(rows.take(held[d]), dtype=np.int64)
 
 
-def _asks(klass: TaskClass) -> bool:
-    """Does the class ask for any of the balanced resources? The score is left out for others."""
-    requests = klass.requests
-    return bool(requests.get(CPU) or requests.get(MEMORY) or requests.get(GPU))
-
-
 def _percent(amounts: Floats, offered: Floats, weight: int) -> Floats:
     """The amounts of cpu and memory in percent of what is offered, averaged, each step cut off, times *weight*."""
     amounts *= MAX
     amounts /= offered
     np.floor(amounts, out=amounts)
-    both: Floats = amounts[0] + amounts[1]
-    both *= 0.5
-    np.floor(both, out=both)
-    if weight != 1:
-        both *= weight
-    return both
-
-
-def _evenness_of_two(parts: Floats) -> Floats:
-    """100 when both resources are used to the same part, down to 50; *parts* has a line for each and is changed."""
-    np.minimum(parts, 1.0, out=parts)
-    apart: Floats = parts[0] - parts[1]
-    np.abs(apart, out=apart)
-    apart *= -0.5
-    apart += 1.0
-    apart *= MAX
-    np.floor(apart, out=apart)
-    return apart
-
-
-def _evenness_of_three(parts: Floats) -> Floats:
-    """100 less the standard deviation of the used parts, step by step as `_evenness`; of *parts* as above."""
-    np.minimum(parts, 1.0, out=parts)
-    mean: Floats = parts[0] + parts[1]
-    mean += parts[2]
-    mean /= 3
-    parts -= mean
-    parts *= parts
-    apart: Floats = parts[0] + parts[1]
-    apart += parts[2]
-    apart /= 3
-    np.sqrt(apart, out=apart)
-    np.subtract(1.0, apart, out=apart)
-    apart *= MAX
-    np.floor(apart, out=apart)
-    return apart
-
-
-_EVENNESS: Final = {_TWO: _evenness_of_two, _AND_GPU: _evenness_of_three}
+    return averaged(amounts[0] + amounts[1], weight)
 
 
 def _evenness(offered: list[Ints], used: list[Ints]) -> Ints:

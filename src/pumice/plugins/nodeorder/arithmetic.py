@@ -1,0 +1,76 @@
+"""Steps of the scores by requests, in floating point where that is exact: for one class and for many alike."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.model.resources import CPU, MEMORY, dim
+from pumice.model.task import TaskClass
+
+Floats = npt.NDArray[np.float64]
+
+MAX: Final = 100
+GPU: Final = dim("nvidia.com/gpu")
+
+
+def asks_for_any(klass: TaskClass) -> bool:
+    """Does the class ask for any of the balanced resources? The score is left out for others."""
+    requests = klass.requests
+    return bool(requests.get(CPU) or requests.get(MEMORY) or requests.get(GPU))
+
+
+def averaged(both: Floats, weight: int) -> Floats:
+    """Half of what cpu and memory come to together, cut off, times *weight*. Changes *both*."""
+    both *= 0.5
+    np.floor(both, out=both)
+    if weight != 1:
+        both *= weight
+    return both
+
+
+def gained(before: Floats, after: Floats, weight: int) -> Floats:
+    """The balanced score, times *weight*: how much more even the node would be used. Changes *after*."""
+    gain = np.subtract(after, before, out=after)
+    gain += 150.0  # 50 + (50 + gain) / 2, cut off
+    gain *= 0.5
+    np.floor(gain, out=gain)
+    if weight != 1:
+        gain *= weight
+    return gain
+
+
+def evenness_of_two(parts: Floats) -> Floats:
+    """100 when both resources are used to the same part, down to 50; *parts* has a line for each and is changed."""
+    np.minimum(parts, 1.0, out=parts)
+    return evenness_apart(parts[0] - parts[1])
+
+
+def evenness_apart(apart: Floats) -> Floats:
+    """The same of parts, of which none is above 1, that lie so far *apart*, which is changed."""
+    np.abs(apart, out=apart)
+    apart *= -0.5
+    apart += 1.0
+    apart *= MAX
+    np.floor(apart, out=apart)
+    return apart
+
+
+def evenness_of_three(parts: Floats) -> Floats:
+    """100 less the standard deviation of the used parts, step by step; of *parts* as above."""
+    np.minimum(parts, 1.0, out=parts)
+    mean: Floats = parts[0] + parts[1]
+    mean += parts[2]
+    mean /= 3
+    parts -= mean
+    parts *= parts
+    apart: Floats = parts[0] + parts[1]
+    apart += parts[2]
+    apart /= 3
+    np.sqrt(apart, out=apart)
+    np.subtract(1.0, apart, out=apart)
+    apart *= MAX
+    np.floor(apart, out=apart)
+    return apart
