@@ -7,6 +7,7 @@ from functools import partial
 from pumice.framework.placing.alone import Alone
 from pumice.framework.placing.grounds import Ground, InVain, first_waiting
 from pumice.framework.placing.leaving import bind_placed
+from pumice.framework.placing.promises import PromisedAgain, promised_again
 from pumice.framework.placing.remembered import Remembered, remembered
 from pumice.framework.placing.turns import ASKS as TURN_ASKS
 from pumice.framework.placing.turns import WAITS_FOR_RELEASE, Turns, place_job
@@ -36,13 +37,13 @@ class Allocate(Action):
         """Try every waiting job, best queue and best job first."""
         remember = ssn.of_registrations(_remembers)  # the same as long as what is registered stands
         memory = remembered(ssn)
-        turns, alone = Turns(ssn, memory), Alone(ssn)
+        turns, alone, again = Turns(ssn, memory), Alone(ssn), promised_again(ssn)
         while (turn := turns.next()) is not None:
             queue, visit = turn
-            job, bound = self._next(ssn, queue, visit, memory, alone)
+            job, served = self._next(ssn, queue, visit, memory, alone, again)
             if job is None:
                 continue
-            if bound:
+            if served:
                 visit.denied = False
             elif turns.serve(queue, visit, job, partial(self._place, ssn, queue, job, remember)):
                 visit.denied, alone.pays = False, True
@@ -56,15 +57,23 @@ class Allocate(Action):
             turns.put_back(queue)
 
     def _next(
-        self, ssn: Session, queue: Queue, visit: Visit, memory: Remembered | None, alone: Alone
+        self,
+        ssn: Session,
+        queue: Queue,
+        visit: Visit,
+        memory: Remembered | None,
+        alone: Alone,
+        again: PromisedAgain | None,
     ) -> tuple[Job | None, bool]:
-        """The next job of a queue that is worth trying, and whether it was bound already.
+        """The next job of a queue that is worth trying, and whether it was bound already, or promised its place again.
 
         Jobs for which there cannot be room are refused on the way.
         """
         strict = queue.dequeue_strategy == "fifo"
         while visit:
             job = visit.pop()
+            if again is not None and again.promise(queue, job):
+                return job, True
             valid = ssn.job_valid(job)
             if not valid:
                 ssn.outcome.refuse(job, stage_of_invalid(valid), valid)

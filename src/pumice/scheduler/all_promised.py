@@ -9,7 +9,7 @@ and everybody waits for what is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.framework import quota
-from pumice.framework.placing.remembered import can_be_remembered
+from pumice.framework.session.promised import Promise, objects_version
 from pumice.model.resources import Number
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
@@ -26,16 +26,11 @@ from pumice.scheduler.report import CycleReport
 
 if TYPE_CHECKING:
     from pumice.framework.session.session import Session, Shard
-    from pumice.model.job import Job
     from pumice.scheduler.assembly import Assembly
     from pumice.state.cluster import ClusterState
     from pumice.state.table import NodeTable
 
 S = TaskStatus
-Pipelined = Mapping[str, Mapping[str, str]]
-"""Job -> pod -> the node on which it was promised a place."""
-_SHOWN: Final = ("Pod", "PodGroup", "Node", "Queue")
-"""Kinds of objects whose changes show in jobs and rows, or are counted where they matter."""
 _MOST: Final = 1 << 22
 """So many pairs of a class and a row are looked at."""
 
@@ -47,8 +42,9 @@ class AllPromised:
     state: ClusterState
     assembly: Assembly
     shard: Shard | None
-    versions: tuple[object, ...]
-    jobs: dict[str, Job]
+    versions: Hashable
+    jobs: int
+    """How many wait."""
     rows: frozenset[int]
     held: dict[str, list[tuple[int, Number]]]
     """Queue -> what is promised to its jobs."""
@@ -67,12 +63,12 @@ class AllPromised:
         state = self.state
         if assembly is not self.assembly or shard is not self.shard or environment or state.now >= self.until:
             return False
-        if state.refused or _others_wait(state) or _versions(state) != self.versions:
+        if state.refused or _others_wait(state) or objects_version(state) != self.versions:
             return False
         for changes in (state.dirty, state.changed_jobs):
             if any(job.with_status(S.PENDING) for job in changes.values()):
                 return False
-        if sum(len(queue.waiting) for queue in state.queues.values()) != len(self.jobs):
+        if _waiting(state) != self.jobs:
             return False
         rows = state.table.touched.since(self.touched)
         if (
@@ -116,54 +112,35 @@ class AllPromised:
                 return False
         return True
 
-    def let_go(self) -> Mapping[str, Job]:
-        """Actions are run after all: the jobs changed when their promises were taken back, and are to be told of."""
-        state = self.state
-        jobs = {uid: job for uid, job in self.jobs.items() if state.jobs.get(uid) is job}
-        state.changed_jobs = {**jobs, **state.changed_jobs}
-        return jobs
-
 
 def all_promised_after(session: Session, assembly: Assembly, report: CycleReport) -> AllPromised | None:
-    """The promises of a cycle that is over, if everybody who waits had one; what it took back counts as no change."""
+    """The promises of a cycle that is over, if everybody who waits had one."""
     state, runtime = session.state, session.runtime
     if not runtime.nominations or runtime.random_ties or report.errors or session.environment or session.thorough:
         return None
     if _others_wait(state) or not all(action.steady and action.for_waiting for action in assembly.actions):
         return None
-    if not session.steady or not session.of_registrations(can_be_remembered):
+    known: dict[str, Promise] = runtime.promised.jobs if runtime.promised is not None else {}
+    if not known or _waiting(state) != len(known):
         return None
-    jobs = {uid: job for queue in state.queues.values() for uid, job in queue.waiting.items()}
     nominations, until = runtime.nominations, float("inf")
     rows, held, asking = set[int](), dict[str, dict[int, Number]](), dict[tuple[str, int, int], Task]()
-    for uid, job in jobs.items():
-        promised = report.pipelined.get(uid, {})
-        waiting = job.with_status(S.PENDING)
-        if len(promised) != len(waiting) or job.policies or job.has_topology or job.sub_jobs:
-            return None
-        if len({task.klass.id for task in waiting.values()}) > 1:
-            return None
-        for task in waiting.values():
-            nomination = nominations.get(task.uid)
-            node = state.nodes.get(promised.get(task.key, ""))
-            if nomination is None or node is None or nomination.node != node.name or task.nominated_node != node.name:
-                return None
+    for promise in known.values():
+        queue = promise.job.queue
+        for task, node in promise.places:
             rows.add(node.row)
-            until = min(until, nomination.until)
-            quota.added(held.setdefault(job.queue, {}), task.klass.items)
-            asking[job.queue, task.klass.id, len(waiting)] = task
+            until = min(until, nominations[task.uid].until)
+            quota.added(held.setdefault(queue, {}), task.klass.items)
+            asking[queue, task.klass.id, len(promise.places)] = task
     needs = _needs(state.table, asking.values())
-    if not jobs or _finds_room(state.table, needs, np.flatnonzero(state.table.valid)):
+    if _finds_room(state.table, needs, np.flatnonzero(state.table.valid)):
         return None
-    state.refresh()
-    for uid in jobs:
-        state.changed_jobs.pop(uid, None)
     return AllPromised(
         state,
         assembly,
         session.shard,
-        _versions(state),
-        jobs,
+        objects_version(state),
+        len(known),
         frozenset(rows),
         {name: list(amounts.items()) for name, amounts in held.items()},
         asking,
@@ -179,11 +156,9 @@ def _others_wait(state: ClusterState) -> bool:
     return bool(state.unadmitted or state.best_effort)
 
 
-def _versions(state: ClusterState) -> tuple[object, ...]:
-    """Another one where an object changed, and that does not show in jobs and rows."""
-    table, kinds = state.table, state.versions
-    objects = sum(kinds.values()) - sum(kinds.get(kind, 0) for kind in _SHOWN)
-    return state.queue_version, objects, table.size, table.width, table.changed.position
+def _waiting(state: ClusterState) -> int:
+    """How many jobs wait."""
+    return sum(len(queue.waiting) for queue in state.queues.values())
 
 
 def _needs(table: NodeTable, tasks: Iterable[Task]) -> npt.NDArray[np.int64]:

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from pumice.framework.placing.promises import keep_promises, promises_made
 from pumice.framework.session.nominations import hold_rooms
+from pumice.framework.session.promised import Promise
 from pumice.framework.session.rounds import copied
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session, Shard
@@ -73,7 +75,7 @@ def run_cycle(
     if promised is not None:
         asked = details or inspect is not None or promised.state is not state
         if asked or not promised.undisturbed(assembly, shard, environment):
-            runtime.let_promises_go()
+            runtime.all_promised = None
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -117,11 +119,13 @@ def _run(
         session.timings["cycle", "open"] = time.perf_counter() - started
         if promised is not None and not promised.stands(session):
             runtime.all_promised = None
-            session.also_changed(promised.let_go())
             hold_rooms(session)
             promised = None
+        made: dict[str, Promise] = {}
         if promised is None:
             _act(session, assembly)
+            if runtime.nominations or runtime.promised is not None:
+                made = promises_made(session)
         pipelined = _pipelined(session)
         statuses = _statuses(session) if details else {}
         if inspect is not None:
@@ -162,6 +166,8 @@ def _run(
         known = promised.report
         report = replace(report, refusals=known.refusals, fit_errors=known.fit_errors, pipelined=known.pipelined)
     else:
+        if runtime.promised is not None:
+            keep_promises(session, made)
         runtime.all_promised = all_promised_after(session, assembly, report)
     if (left := session.leave()) is not None:
         runtime.opened = state, assembly, left

@@ -18,7 +18,7 @@ from pumice.model.reason import forget_reason
 from pumice.model.resources import Number, Resources
 from pumice.model.status import JobPhase, TaskStatus
 from pumice.model.task import Task, TaskMap
-from pumice.state import binding, handlers, ledger, together
+from pumice.state import binding, handlers, ledger, promising, together
 from pumice.state import writing as w
 from pumice.state.arrivals import GatheredTasks
 from pumice.state.classes import ClassTable
@@ -345,6 +345,22 @@ class ClusterState:
             self._hold_follows(task, -1)
         del self.rooms[task.uid]
         return node
+
+    def promise_held(self, task: Task) -> Node:
+        """Promise a pending task of no sub-job the room that is held for it, until `give_back_held`; where that is.
+
+        As `move`, in fewer steps, and its job counts as unchanged.
+
+        :raises IllegalMove: it is not pending, or nothing is held for it; nothing was changed.
+        """
+        return promising.promise_held(self, task)
+
+    def give_back_held(self, task: Task) -> None:
+        """A task is pending again that was promised the room held for it.
+
+        :raises IllegalMove: it was not; nothing was changed.
+        """
+        promising.give_back_held(self, task)
 
     def nominate(self, task: Task, node: str) -> None:
         """Name the node that a task is to look at before the others; nothing for none."""

@@ -48,7 +48,7 @@ def tally(state: ClusterState, job: Job, task: Task, before: int, after: int, ti
     moved = SUMS[before][after]
     if moved != NOTHING:
         if not state.adds_later:
-            _add_up(state, job, task, moved, times)
+            add_sums(state, job, task, moved, times)
         elif (last := state.moves) is not None and last.is_of(job, task, moved):
             last.times += times
         else:
@@ -79,10 +79,10 @@ def add_up(state: ClusterState) -> None:
     """Add what tasks that moved lately change in the sums."""
     last, state.moves = state.moves, None
     if last is not None:
-        _add_up(state, last.job, last.task, last.moved, last.times)
+        add_sums(state, last.job, last.task, last.moved, last.times)
 
 
-def _add_up(state: ClusterState, job: Job, task: Task, moved: tuple[int, ...], times: int) -> None:
+def add_sums(state: ClusterState, job: Job, task: Task, moved: tuple[int, ...], times: int) -> None:
     """Add what a move changes to the sums of job, namespace and queue."""
     allocated, held, pending, total = moved
     queue: Queue | None = find(state.queues, job.queue) if job.in_session else None

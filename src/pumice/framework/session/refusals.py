@@ -202,6 +202,10 @@ class Refusals(Mapping[str, Refusal]):
         """Was this job refused by itself?"""
         return job.uid in self._known
 
+    def of_itself(self, job: Job) -> Refusal | None:
+        """Why this job was refused by itself, not with others."""
+        return self._known.get(job.uid)
+
     def discard(self, job: Job) -> None:
         """The job was served after all."""
         self._known.pop(job.uid, None)

@@ -65,6 +65,8 @@ class Runtime:
     """Waiting jobs that are known to be in vain (`framework/placing/remembered.py`)."""
     standing: Any = None
     """What the last cycle found out, where it decided nothing (`scheduler/standstill.py`)."""
+    promised: Any = None
+    """Promised places that may be promised again (`framework/session/promised.py`)."""
     all_promised: Any = None
     """The promises of the last cycle, where everybody who waits had one (`scheduler/all_promised.py`)."""
 
@@ -98,6 +100,7 @@ class Runtime:
 
     def let_promises_go(self) -> None:
         """Those who were promised a place are to be looked at again."""
-        if self.all_promised is not None:
-            self.all_promised.let_go()
-            self.all_promised = None
+        self.all_promised = None
+        if self.promised is not None:
+            self.promised.let_go()
+            self.promised = None

@@ -275,6 +275,20 @@ class Statement:
         self._ssn.outcome.kept.append(self)
 
 
+class Repeated(Statement):
+    """Promises of the last session that are made again: of room that is held, to jobs that count as unchanged."""
+
+    __slots__ = ()
+
+    def repeat(self, task: Task) -> None:
+        """Promise a task the room that is held for it."""
+        node = self._ssn.state.promise_held(task)
+        self.operations.append(Operation(OperationKind.PIPELINE, task, node, S.PENDING))
+
+    def _undo(self, op: Operation) -> None:
+        self._ssn.state.give_back_held(op.task)
+
+
 def nobody_between(ssn: Session) -> bool:
     """Has no plugin to do with what is between a placement and its bind?"""
     return not (ssn.handlers or ssn.binds.prepares or ssn.binds.binders or ssn.anybody(BIND_REQUEST_MUTATE))
