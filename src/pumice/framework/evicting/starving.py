@@ -97,7 +97,7 @@ def may_preempt(ssn: Session, task: Task) -> bool:
     """May room be made for the task now? Not by evictions while room that was freed for it is on its way.
 
     Where plans spare victims, a task that has such room takes part all the same: it needs nobody's place, but the
-    plan for its gang must count it.
+    plan for its gang must count it; and so does one whose node has too little room by now, or is gone.
     """
     if never_preempts(task):
         return False
@@ -105,12 +105,11 @@ def may_preempt(ssn: Session, task: Task) -> bool:
         return True
     node = ssn.nodes.get(task.nominated_node)
     if node is None:
-        return True
+        return spares(ssn)
     with ssn.state.lifted(task):
         reason = ssn.search.objection(task, node)
-        fits = task.requests.less_equal(node.future_idle)
     if reason is None:
-        return not fits or spares(ssn)
+        return spares(ssn)
     if reason.code is Code.UNRESOLVABLE:
         return True
     return not any(v.priority < task.priority and _evicted_before(ssn, v) for v in node.tasks.values())
