@@ -137,7 +137,7 @@ class SubJob(TaskGroup):
     @property
     def priority(self) -> int:
         """The highest priority of its tasks, at least 0."""
-        return max((t.priority for t in self.tasks.values()), default=0) if self.tasks else 0
+        return max(0, *(t.priority for t in self.tasks.values())) if self.tasks else 0
 
     @property
     def is_default(self) -> bool:

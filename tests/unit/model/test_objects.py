@@ -205,6 +205,16 @@ def test_a_policy_sets_tasks_apart_by_their_labels() -> None:
     assert (first.is_ready, first.is_pipelined, g.sub_jobs_pipelined()) == (False, True, False)
 
 
+@pytest.mark.parametrize(("priorities", "highest"), [((-10, -5), 0), ((-10, 3), 3), ((0, 0), 0), ((7, 2), 7)])
+def test_a_sub_job_has_the_highest_priority_of_its_tasks_and_at_least_0(
+    priorities: tuple[int, int], highest: int
+) -> None:
+    spec = {"minMember": 1, "subGroupPolicy": [{"name": "part", "matchLabelKeys": ["part"], "subGroupSize": 2}]}
+    group = decode("PodGroup", {"metadata": {"name": "g", "namespace": "default"}, "spec": spec})
+    pods = [pod(f"p-{n}", group="g", priority=p, labels={"part": "0"}) for n, p in enumerate(priorities)]
+    assert session(node("n1"), group, *pods).jobs["default/g"].sub_jobs["default/g/part-0"].priority == highest
+
+
 def test_the_elastic_part_is_what_a_job_holds_beyond_its_minimum() -> None:
     ssn = session(node("n1"), job("a", tasks=3, min_resources={"cpu": 2}, on="n1"))
     assert ssn.jobs["default/a"].elastic().milli_cpu == 1000
