@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from msgspec.structs import force_setattr
 
@@ -291,6 +293,24 @@ def test_the_search_ends_when_it_has_enough_candidates() -> None:
         scenario.job(f"low{n}", cpu=2, on=f"n{n}", priority=priority)
     scenario.job("high", cpu=2, priority=10).run(conf=aware(maxCandidateNodesAbsolute=1))
     assert scenario.last.evictions == ["default/low0-0"]
+
+
+@pytest.mark.parametrize("compat", [None, "volcano"])
+@pytest.mark.parametrize(("starts", "goes"), [((100, 500, 300), 1), ((100, None, 300), 1), ((None, 900, 900), 0)])
+def test_of_equal_victims_the_one_goes_that_has_run_least(
+    starts: tuple[int | None, ...], goes: int, compat: str | None
+) -> None:
+    """One that is bound and does not run yet has run least of all."""
+    scenario = Scenario(*(node(f"n{n}", cpu=2) for n in range(3))).advance(1000)
+    for n, start in enumerate(starts):
+        scenario.job(f"low{n}", cpu=2, min_available=0, on=f"n{n}", priority=1)
+        placed = scenario.task(f"low{n}-0").pod
+        force_setattr(placed.status, "phase", "Pending" if start is None else "Running")
+        force_setattr(placed.status, "start_time", start and datetime.fromtimestamp(start, UTC))
+        scenario.add(placed)
+    scenario.job("high", cpu=2, priority=10)
+    cycle = scenario.run(conf=aware(minCandidateNodesPercentage=100), compat=compat)
+    assert cycle.evictions == [f"default/low{goes}-0"]
 
 
 def test_jobs_that_ask_for_a_topology_are_left_to_gangpreempt() -> None:

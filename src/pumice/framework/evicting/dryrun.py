@@ -32,15 +32,18 @@ class _Candidate:
     node: Node
     victims: list[Task]
 
-    def cost(self) -> tuple[int, int, int, float]:
+    def cost(self, now: float) -> tuple[int, int, int, float]:
         """Least first: highest priority of a victim, sum of priorities, number, and how long the oldest has run."""
         priorities = [v.pod.spec.priority or 0 for v in self.victims]
-        top = priorities[0]
-        started = [
-            v.pod.status.start_time for v, p in zip(self.victims, priorities, strict=True) if p == max(priorities)
-        ]
-        earliest = min((s.timestamp() for s in started if s is not None), default=0.0)
+        top, highest = priorities[0], max(priorities)
+        earliest = min(_started(v, now) for v, p in zip(self.victims, priorities, strict=True) if p == highest)
         return top, sum(p + 2**31 for p in priorities), len(self.victims), -earliest
+
+
+def _started(victim: Task, now: float) -> float:
+    """Since when a task runs; one that does not yet begins now."""
+    since = victim.pod.status.start_time
+    return since.timestamp() if since is not None else now
 
 
 class DryRun:
@@ -64,7 +67,8 @@ class DryRun:
             found = self._candidates(task, nodes, queue, statement, permits)
         finally:
             self._ssn.simulates = False
-        for candidate in sorted(found, key=lambda c: (c.cost(), c.node.name.encode())):
+        now = self._ssn.now
+        for candidate in sorted(found, key=lambda c: (c.cost(now), c.node.name.encode())):
             if self._maker.take(task, candidate.node, candidate.victims[::-1], statement):
                 return True
         return False
