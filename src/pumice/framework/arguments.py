@@ -6,6 +6,7 @@ import builtins
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput, shown
 from pumice.framework.compat import Compat
 
@@ -32,6 +33,11 @@ class Arguments(Mapping[str, Any]):
         self._values = dict(values or {})
         self._owner = owner
         self._typed = typed
+
+    @property
+    def typed(self) -> bool:
+        """Are they read as Volcano reads them?"""
+        return self._typed
 
     def __getitem__(self, key: str) -> Any:
         return self._values[key]
@@ -102,6 +108,27 @@ class Arguments(Mapping[str, Any]):
         if self._typed:
             return default
         raise self._wrong(key, "text")
+
+    def seconds(self, key: builtins.str, default: builtins.float) -> builtins.float:
+        """A duration in seconds, written as text: ``500ms``, ``1m30s``."""
+        value = self._values.get(key)
+        if key not in self._values or (self._typed and not isinstance(value, str)):
+            return default
+        if not isinstance(value, str):
+            raise self._wrong(key, "a text such as 500ms or 1m30s")
+        try:
+            return parse_duration(value) / SECOND
+        except InvalidInput as error:
+            if self._typed:
+                return default
+            owner = f"{self._owner}: " if self._owner else ""
+            raise WrongArgument(key, f"{owner}argument {key}: {error}") from None
+
+    def names(self, key: builtins.str) -> builtins.list[builtins.str]:
+        """Names in one text with commas; a YAML list too, where arguments are not typed."""
+        if self._typed and not isinstance(self._values.get(key), str):
+            return []
+        return self.list(key)
 
     def list(self, key: builtins.str, default: Sequence[builtins.str] = ()) -> list[builtins.str]:
         """A list of text: a YAML list, or one string with commas."""

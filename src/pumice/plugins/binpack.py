@@ -43,7 +43,7 @@ class Binpack(Plugin):
         super().__init__(arguments)
         self._weight = _weight(arguments, "binpack.weight")
         weights = {"cpu": _weight(arguments, "binpack.cpu"), "memory": _weight(arguments, "binpack.memory")}
-        for name in arguments.list(_RESOURCES):
+        for name in arguments.names(_RESOURCES):
             weights[name] = _weight(arguments, f"{_RESOURCES}.{name}")
         self._weights: Mapping[int, int] = {dim(name): w for name, w in weights.items()}
         self._plans: dict[tuple[int, ...], _Plan] = {}

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput
 from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
@@ -51,8 +50,8 @@ class Rescheduling(Plugin):
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
-        self._interval = parse_duration(arguments.str("interval", "5m")) / SECOND
-        parse_duration(arguments.str("metricsPeriod", "5m"))
+        self._interval = arguments.seconds("interval", 300.0)
+        arguments.seconds("metricsPeriod", 300.0)
         self._strategies = _strategies(arguments)
 
     def on_session_open(self, ssn: Session) -> None:

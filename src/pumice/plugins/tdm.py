@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.config.durations import SECOND, parse_duration
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.errors import InvalidInput
@@ -55,7 +54,7 @@ class Tdm(Plugin):
             key.removeprefix(ZONES): _window(key, arguments[key]) for key in arguments if key.startswith(ZONES)
         }
         self._not_lent = {zone: _not_lent(zone, window) for zone, window in self._windows.items()}
-        self._period = parse_duration(arguments.str(PERIOD, "1m")) / SECOND
+        self._period = arguments.seconds(PERIOD, 60.0)
         offset = _OFFSET.fullmatch(arguments.str(OFFSET, "+00:00"))
         if offset is None:
             raise InvalidInput(f"tdm: argument {OFFSET}: must be written +02:00, got {arguments[OFFSET]!r}")

@@ -50,6 +50,16 @@ def test_a_time_out_is_a_go_duration_and_none_at_0(text: str, seconds: float | N
     assert transport.timeout == seconds
 
 
+@pytest.mark.parametrize(("given", "seconds"), [("soon", 1.0), (5, 1.0), ("-1s", None), ("0s", None), ("2s", 2.0)])
+def test_as_volcano_reads_it_a_time_out_that_is_none_is_a_second_and_a_negative_one_no_limit(
+    given: object, seconds: float | None
+) -> None:
+    written = {"extender.urlPrefix": "http://x", "extender.httpTimeout": given}
+    transport = read_settings(Arguments(written, typed=True)).transport
+    assert transport is not None
+    assert transport.timeout == seconds
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -34,8 +34,28 @@ def test_lists_are_lists_or_text_with_commas(value: object, items: list[str]) ->
     assert Arguments({"names": value}).list("names") == items
 
 
+@pytest.mark.parametrize(("value", "seconds"), [("1m30s", 90.0), ("100ms", 0.1), ("0s", 0.0), ("-1s", -1.0)])
+def test_durations_are_text(value: str, seconds: float) -> None:
+    for typed in (False, True):
+        assert Arguments({"interval": value}, typed=typed).seconds("interval", 5.0) == seconds
+
+
+@pytest.mark.parametrize("value", ["soon", "5", 5, 1.5, True, None])
+def test_what_is_no_duration_leaves_the_default_where_arguments_are_typed(value: object) -> None:
+    assert Arguments({"interval": value}, typed=True).seconds("interval", 5.0) == 5.0
+
+
+@pytest.mark.parametrize("value", [["a", "b"], 5, None])
+def test_names_are_one_text_where_arguments_are_typed(value: object) -> None:
+    assert Arguments({"names": value}, typed=True).names("names") == []
+    assert Arguments({"names": "a, b,,c"}, typed=True).names("names") == ["a", "b", "c"]
+    assert Arguments({"names": ["a", "b"]}).names("names") == ["a", "b"]
+
+
 def test_what_is_not_given_has_its_default() -> None:
     arguments = Arguments()
+    assert arguments.seconds("a", 1.5) == 1.5
+    assert arguments.names("a") == []
     assert arguments.int("a", 1) == 1
     assert arguments.float("a", 1.5) == 1.5
     assert arguments.bool("a", True)
@@ -58,15 +78,21 @@ def test_what_is_not_given_has_its_default() -> None:
         ("bool", "yes", "true or false"),
         ("bool", 2, "true or false"),
         ("str", 5, "text"),
+        ("seconds", 5, "a text such as 500ms or 1m30s"),
         ("list", 5, "a list of texts or a text with commas"),
         ("list", [1], "a list of texts or a text with commas"),
     ],
 )
 def test_anything_else_is_an_error_that_names_argument_value_and_rule(kind: str, value: object, want: str) -> None:
-    defaults = {"int": 1, "float": 1.0, "bool": False, "str": "", "list": ()}
+    defaults = {"int": 1, "float": 1.0, "bool": False, "str": "", "seconds": 1.0, "list": ()}
     with pytest.raises(InvalidInput) as caught:
         getattr(Arguments({"key": value}, owner="mine"), kind)("key", defaults[kind])
     assert str(caught.value) == f"mine: argument key: must be {want}, got {value!r}"
+
+
+def test_a_duration_that_cannot_be_read_is_an_error_that_names_the_argument() -> None:
+    with pytest.raises(InvalidInput, match=r"^mine: argument interval: duration 'soon': "):
+        Arguments({"interval": "soon"}, owner="mine").seconds("interval", 1.0)
 
 
 def test_arguments_are_a_mapping() -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_type_hints
 from urllib.parse import urlsplit
 
-from pumice.config.durations import SECOND, parse_duration
 from pumice.engine.scope import Scope
 from pumice.errors import InvalidInput
 from pumice.extender.dialects import DIALECTS
@@ -41,17 +40,11 @@ def _url(arguments: Arguments, name: str, default: str) -> str:
 
 def _seconds(arguments: Arguments, name: str, default: float | None) -> float | None:
     """A duration in seconds; 0: no limit."""
-    given = arguments.get(name)
-    if given is None:
+    if arguments.get(name) is None:
         return default
-    try:
-        if not isinstance(given, str):
-            raise InvalidInput(f"must be a text such as 500ms or 1m30s, got {given!r}")
-        seconds = parse_duration(given) / SECOND
-        if seconds < 0:
-            raise InvalidInput(f"must not be negative (0s: no limit), got {given!r}")
-    except InvalidInput as error:
-        raise InvalidInput(f"argument {name}: {error}") from None
+    seconds = arguments.seconds(name, default or 0.0)
+    if seconds < 0 and not arguments.typed:
+        raise InvalidInput(f"argument {name}: must not be negative (0s: no limit), got {arguments[name]!r}")
     return seconds if seconds > 0 else None
 
 

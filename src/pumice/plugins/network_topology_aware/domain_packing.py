@@ -23,7 +23,7 @@ class Packing:
 
     def __init__(self, arguments: Arguments) -> None:
         weights = {name: weight(arguments, f"{_PREFIX}.{name}") for name in ("cpu", "memory")}
-        for name in arguments.list(_RESOURCES):
+        for name in arguments.names(_RESOURCES):
             weights[name] = weight(arguments, f"{_RESOURCES}.{name}")
         self._weights: Mapping[int, int] = {dim(name): w for name, w in weights.items()}
 
