@@ -99,6 +99,23 @@ def test_the_nearest_miss_is_the_node_that_lacks_least(scenario: Scenario) -> No
     assert (found.room_for, found.large_enough) == (0, 0)
 
 
+def test_of_nodes_that_lack_as_much_of_one_thing_that_is_nearest_which_lacks_nothing_else(scenario: Scenario) -> None:
+    """A node that is full and has no GPU at all is not told of beside one that is only full."""
+    scenario.node("a1", cpu=4).node("b1", cpu=8, gpu=2)
+    scenario.job("here", tasks=4, on="a1").job("there", tasks=8, on="b1").job("late", gpu=1)
+    found = why(scenario, "late")
+    assert found.nearest is not None
+    assert (found.nearest.node, found.nearest.lacks) == ("b1", {"cpu": "1"})
+
+
+def test_of_nodes_that_lack_as_much_one_that_could_take_it_is_nearest(scenario: Scenario) -> None:
+    scenario.node("a1", cpu=8).node("b1", cpu=8, gpu=2)
+    scenario.job("there", tasks=8, on="b1").job("late", gpu=1)
+    found = why(scenario, "late")
+    assert found.nearest is not None
+    assert (found.nearest.node, found.nearest.lacks) == ("b1", {"cpu": "1"})
+
+
 def test_a_gang_that_is_too_large_says_how_much_of_it_would_fit(scenario: Scenario) -> None:
     scenario.node("n1", cpu=5).node("n2", cpu=2).job("a", tasks=4, cpu=2)
     found = why(scenario, "a")

@@ -101,7 +101,10 @@ class Nodes:
                 yield row, code if idle else shortage
 
     def nearest(self) -> NearMiss | None:
-        """The node that lacks least among those that nobody objects to, each filled with as many such tasks as fit."""
+        """The node that lacks least among those that nobody objects to, each filled with as many such tasks as fit.
+
+        Of those that lack as much, one that would have room if it were empty, and then one that lacks fewer things.
+        """
         view, table, klass = self._view, self._table, self._task.klass
         rows = self._ssn.search.chooser.feasible(view, self._task, self._valid & (view.code == 0))
         needs = [(d, v) for d, v in zip(klass.fit_dims, klass.fit_values, strict=True) if v > 0]
@@ -112,9 +115,11 @@ class Nodes:
         idle = {d: np.maximum(table.idle[d, rows], 0) for d, _ in needs}
         room = np.min([idle[d] // v for d, v in needs], axis=0)
         lacking = {d: np.maximum(v - (idle[d] - room * v), 0) for d, v in needs}
-        short = np.max([lacking[d] / v for d, v in needs], axis=0)
+        short = np.array([lacking[d] / v for d, v in needs])
+        never = ~_large_enough(klass, self._ssn, view.size)[rows]
+        order = list(zip(short.max(axis=0).tolist(), never.tolist(), short.sum(axis=0).tolist(), strict=True))
         names = [node.name for row in rows.tolist() if (node := table.nodes[row]) is not None]
-        best = min(range(len(names)), key=lambda i: (short[i], names[i]))
+        best = min(range(len(names)), key=lambda i: (order[i], names[i]))
         return NearMiss(names[best], written((d, int(a[best])) for d, a in lacking.items() if a[best] > 0))
 
     def _objected_late(self) -> bool:
