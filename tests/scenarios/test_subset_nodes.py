@@ -33,6 +33,7 @@ def test_the_first_set_that_takes_the_whole_gang_is_taken() -> None:
     scenario = racks(2, 3, 3).job("gang", tasks=3, cpu=1)
     cycle = scenario.run(plugins=["gang", ByRack])
     assert set(cycle.binds.values()) == {"n10", "n11", "n12"}
+    assert not cycle.why("gang").text, "what the first set lacked did not stand in its way"
 
 
 def test_a_gang_that_no_set_takes_waits_though_all_nodes_together_would_do() -> None:
@@ -55,6 +56,17 @@ def test_each_plugin_splits_what_the_one_before_it_gave() -> None:
     scenario = racks(2, 4).job("gang", tasks=2, cpu=1)
     cycle = scenario.run(plugins=["gang", ByRack, ByZone])
     assert set(cycle.binds.values()) == {"n10", "n12"}
+
+
+def test_who_has_what_it_needs_gets_more_wherever_there_is_room() -> None:
+    """A set in which nothing more of a job that is ready can be placed is not the one that will do."""
+    scenario = Scenario().node("a", cpu=2, labels={"rack": "r0"}).node("b", cpu=8, labels={"rack": "r1"})
+    scenario.job("elastic", tasks=3, min_available=1, cpu=4)
+    cycle = scenario.run(plugins=["gang", ByRack])
+    assert set(cycle.binds) == {"default/elastic-0", "default/elastic-1"}
+    assert "Insufficient cpu" in cycle.why("elastic").text
+    scenario.node("c", cpu=4, labels={"rack": "r2"})
+    assert scenario.run().binds == {"default/elastic-2": "c"}
 
 
 def test_without_any_set_the_job_is_told_so() -> None:

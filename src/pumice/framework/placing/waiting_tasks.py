@@ -182,14 +182,18 @@ def place_in_sets(
     remember: bool,
     domain: npt.NDArray[np.bool_] | None = None,
 ) -> Statement | None:
-    """As `place_tasks`, in the first that will do of the sets into which plugins split the nodes."""
+    """As `place_tasks`, in the first that will do of the sets into which plugins split the nodes.
+
+    Who has what it needs already gets more in the first in which there is room.
+    """
     if not ssn.anybody(t.SUBSET_NODES):
         return place_tasks(ssn, queue, job, sub_job, tasks, remember, domain)
     nodes = _by_name(ssn) if domain is None else [n for n in _by_name(ssn) if domain[n.row]]
     sets = ssn.subset_nodes(job, sub_job, list(tasks), nodes)
     if sets is not None and len(sets) == 1 and len(sets[0]) == len(nodes):
         return place_tasks(ssn, queue, job, sub_job, tasks, remember, domain)
-    whole = list(tasks)
+    whole, refused = list(tasks), ssn.outcome.refusals.tells(job)
+    nothing: Statement | None = None
     for one in [nodes] if sets is None else sets:
         for task in whole:  # what failed in the set before says nothing about this one
             ssn.outcome.fit_errors.get(job.uid, {}).pop(task.uid, None)
@@ -197,8 +201,13 @@ def place_in_sets(
         tasks.extend(whole)
         within = rows_of(ssn, one)
         placed = place_tasks(ssn, queue, job, sub_job, tasks, remember, within if domain is None else within & domain)
-        if placed is not None:
+        if placed is not None and placed.operations:
+            if not refused:  # what the sets before said no longer stands in its way
+                ssn.outcome.refusals.discard(job)
             return placed
+        nothing = placed if nothing is None else nothing
+    if nothing is not None:
+        return nothing
     if not sets and not ssn.outcome.refusals.tells(job):
         ssn.outcome.refuse(job, Stage.NODES, "no set of nodes is left to try it on")
     return None
