@@ -6,6 +6,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, TypeVar
 
+from pumice.errors import PluginLoadError
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -21,7 +23,13 @@ class Scope(Enum):
 
 
 def scope(value: Scope, *, key: Callable[..., Any] | None = None) -> Callable[[F], F]:
-    """Declare the scope of a plugin's method that is registered by its name."""
+    """Declare the scope of a plugin's method that is registered by its name.
+
+    :raises PluginLoadError: it was put on a method without saying which scope.
+    """
+    if (code := getattr(value, "__code__", None)) is not None:
+        text = "scope: says what the answer depends on, such as @scope(Scope.NODE); it was given the method itself"
+        raise PluginLoadError(text, at=f"{code.co_filename}:{code.co_firstlineno}")
 
     def mark(fn: F) -> F:
         fn.__pumice_scope__ = value  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ import inspect
 import logging
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -17,7 +17,7 @@ from typing import Any, Final
 from pumice.errors import PluginLoadError, shown, words_of
 from pumice.framework.names import hint, snake
 from pumice.framework.plugin import Plugin
-from pumice.framework.points.callback import check_runs, takes, where
+from pumice.framework.points.callback import check_runs, line_of, takes, where
 from pumice.framework.points.guard import FAILS, let_pass
 from pumice.framework.points.table import POINTS
 
@@ -92,14 +92,32 @@ def check_class(cls: type) -> None:
     wrong = go_hooks(cls) + misspelt(cls)
     if wrong:
         raise PluginLoadError(f"class {cls.__name__}: {''.join(wrong).removeprefix('; ')}", at=line_of(cls))
+    check_arguments_read(cls)
     check_builder(cls, f"class {cls.__name__}")
     check_hooks(cls)
 
 
+def check_arguments_read(cls: Any) -> None:
+    """:raises PluginLoadError: what a class says of the arguments that it reads is no list of their names."""
+    read = getattr(cls, "arguments_read", None) if isinstance(cls, type) else None
+    listed = isinstance(read, Collection) and not isinstance(read, (str, bytes))
+    if read is not None and not (listed and all(isinstance(name, str) for name in read)):
+        text = f"class {cls.__name__}: arguments_read must be a list of texts, got {shown(read)}"
+        raise PluginLoadError(text, at=line_of(cls))
+
+
 def check_hooks(cls: type) -> None:
-    """:raises PluginLoadError: what is called as a session opens or closes does nothing, or a point is no method."""
+    """Look at what is called as a session opens or closes.
+
+    :raises PluginLoadError: it does nothing, or cannot be called with the session; or a point is no method.
+    """
     for name in HOOKS:
         check_runs(getattr(cls, name, None), f"class {cls.__name__}: {name}")
+        found = inspect.getattr_static(cls, name, None)
+        bound = 1 if isinstance(found, (staticmethod, classmethod)) else 2
+        if callable(fn := getattr(cls, name, None)) and not takes(fn, bound):
+            text = f"class {cls.__name__}: {name} must take one parameter, the session"
+            raise PluginLoadError(text, at=where(fn))
     for name in POINTS:
         found = getattr(cls, name, None)
         if found is not None and not callable(found):
@@ -178,14 +196,6 @@ def _names_in(code: CodeType) -> Iterator[str]:
     for part in code.co_consts:
         if isinstance(part, CodeType):
             yield from _names_in(part)
-
-
-def line_of(cls: type) -> str:
-    """File and line of a class."""
-    try:
-        return f"{inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]}"
-    except (OSError, TypeError):
-        return f"{cls.__module__}.{cls.__qualname__}"
 
 
 class _FromSource(SourceFileLoader):

@@ -15,17 +15,18 @@ from pumice.framework.compat import Compat
 from pumice.framework.loading import (
     HOOKS,
     builder_of,
+    check_arguments_read,
     check_builder,
     check_class,
     check_hooks,
     go_hooks,
     import_file,
-    line_of,
     modules_in,
 )
 from pumice.framework.names import unknown
 from pumice.framework.offers import Offers
 from pumice.framework.plugin import Action, Plugin
+from pumice.framework.points.callback import line_of
 from pumice.framework.points.guard import FAILS, author_line, let_pass
 from pumice.framework.points.table import POINTS
 
@@ -92,7 +93,11 @@ class Registry:
 
     def _plugin(self, name: str, entry: EntryPoint) -> PluginInfo | None:
         built = self._loaded("plugin", name, entry)
-        return None if built is None else _info(name, built, _origin_of(entry))
+        try:
+            return None if built is None else _info(name, built, _origin_of(entry))
+        except PluginLoadError as exc:
+            self._broken["plugin", name] = f"plugin {name!r} from entry point {entry.value}: {exc}"
+            return None
 
     def _loaded(self, kind: str, name: str, entry: EntryPoint) -> Any:
         """What an entry point names. One that is broken is an error only for who names it."""
@@ -180,7 +185,7 @@ class Registry:
         module = import_file(path, stem)
         version = getattr(module, "PUMICE_API", API_VERSION)
         if version != API_VERSION:
-            raise PluginLoadError(f"{path}: made for plugin API {version}, this is {API_VERSION}")
+            raise PluginLoadError(f"{path}: made for plugin API {shown(version)}, this is {API_VERSION}")
         builder = builder_of(module, path)
         dashed = stem.replace("_", "-")
         name = getattr(builder, "name", "") if isinstance(builder, type) else ""
@@ -194,6 +199,7 @@ class Registry:
 
 
 def _info(name: str, builder: Builder, origin: str) -> PluginInfo:
+    check_arguments_read(builder)
     cls = builder if isinstance(builder, type) else None
     read = getattr(cls, "arguments_read", None)
     doc = (getattr(builder, "__doc__", "") or "").strip()
@@ -264,6 +270,9 @@ def build(info: PluginInfo, arguments: Mapping[str, Any], compat: Compat | None 
 
 def _check(info: PluginInfo, plugin: Any) -> None:
     """Is it a plugin, and will somebody call what it has?"""
+    if isinstance(plugin, type):
+        text = f"built the class {plugin.__name__}, not an object of it, such as {plugin.__name__}(arguments)"
+        raise PluginLoadError(f"plugin {info.name!r} from {info.origin}: {text}", at=line_of(plugin))
     cls = type(plugin)
     of = f"plugin {info.name!r} from {info.origin}: built a {cls.__name__}"
     if isinstance(plugin, Plugin):

@@ -6,7 +6,9 @@ its author's, and in a cycle such a failure is contained.
 
 from __future__ import annotations
 
+import inspect
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -20,6 +22,7 @@ from pumice.framework.points.callback import Callback, check_runs, takes, where
 from pumice.framework.points.events import HANDLERS
 from pumice.framework.points.guard import OURS, author_line, let_pass
 from pumice.framework.points.point import HINTS
+from pumice.framework.points.table import POINTS
 from pumice.framework.session.opened import PluginEntry
 from pumice.framework.session.session import Session
 from pumice.model.api import (
@@ -43,6 +46,12 @@ from pumice.state.cluster import ClusterState
 _HELD: Final = frozenset(f.name for f in fields(Callback))
 _FUNCTIONS: Final = tuple(name for name, (kind, _) in HINTS.items() if name in _HELD and kind.startswith("Fn"))
 """What a callback declares as a function."""
+_FORMS: Final = {
+    name: (form, form.count(",") + 1)
+    for name in _FUNCTIONS
+    for form in re.findall(rf"^\*{name}(\(.*?\))\*", HINTS[name][1])
+}
+"""What such a function takes, in words, and how many parameters these are."""
 _SWITCHES: Final = tuple(name for name, (kind, _) in HINTS.items() if name in _HELD and kind.startswith("bool"))
 """What it declares with True or False."""
 
@@ -83,7 +92,9 @@ class Trial(Session):
         at = author_line(exc, opening)
         near = unknown(exc, OURS) if isinstance(exc, AttributeError) else ""
         text = f"{type(exc).__name__}: {words_of(exc)}"
-        if near:
+        if called := _wrong_call(exc):
+            self._wrong(name, called, at)
+        elif near:
             self._wrong(name, text + near, at)
         else:
             self.tried.warnings.append(
@@ -116,7 +127,12 @@ class Trial(Session):
             self._wrong(plugin, exc.text, exc.at)
 
     def _look_at(self, callback: Callback) -> None:
-        at, scope = where(callback.fn), getattr(callback, "scope", None)
+        at, scope, point = where(callback.fn), getattr(callback, "scope", None), POINTS[callback.point]
+        for name, nothing in (("scope", Scope.SESSION), ("key", None)):
+            if name not in point.hints and getattr(callback, name) is not nothing:
+                self._wrong(callback.plugin, f"{callback.point} takes no {name}", at)
+        if callback.sort_key and not takes(callback.fn, 1):
+            self._wrong(callback.plugin, f"{callback.point}: the key must take one parameter, what is sorted", at)
         if not isinstance(scope, Scope):
             wanted = ", ".join(f"Scope.{s.name}" for s in Scope)
             text = f"{callback.point}: scope must be one of {wanted}, got {shown(scope)}"
@@ -127,8 +143,22 @@ class Trial(Session):
         for name, rule in wrong:
             text = f"{callback.point}: {name} must be {rule}, got {shown(declared[name])}"
             self._wrong(callback.plugin, text, at)
+        for name, (form, count) in _FORMS.items():
+            if callable(fn := declared[name]) and not takes(fn, count):
+                self._wrong(callback.plugin, f"{callback.point}: {name} must take {form}", where(fn))
         for name, part in callback.parts():
             self._runs(callback.plugin, f"{callback.point}: {name}", part, yields=name == "fn")
+
+
+def _wrong_call(exc: BaseException) -> str:
+    """What a plugin did wrong in calling a method of the session, whatever the cluster; else nothing."""
+    called = re.match(r"(\w+)\.(\w+)\(\) ", words_of(exc)) if isinstance(exc, TypeError) else None
+    if called is None or called[1] not in {cls.__name__ for cls in (*Session.__mro__, Callback)}:
+        return ""
+    method = getattr(Session, called[2], None) if called[1] != Callback.__name__ else None
+    told = words_of(exc).partition(".")[2] if method is not None else words_of(exc).partition(") ")[2]
+    takes_all = list(inspect.signature(method).parameters)[1:] if method is not None else []
+    return told + (f"; it takes ({', '.join(takes_all)})" if takes_all else "")
 
 
 _SILENT: Final = logging.getLogger("pumice.trial")

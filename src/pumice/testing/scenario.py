@@ -14,8 +14,9 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias
 
 from pumice.config import DEFAULT_CONF, from_data, load
 from pumice.errors import InvalidInput, PluginLoadError
-from pumice.framework.loading import check_class, line_of
+from pumice.framework.loading import check_class
 from pumice.framework.plugin import Plugin
+from pumice.framework.points.callback import line_of
 from pumice.framework.registry import Registry, default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.model.api import AnyObject, NodeObject, Pod, PodGroup, QueueObject

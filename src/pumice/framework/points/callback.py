@@ -78,10 +78,29 @@ def _required(fn: Callable[..., Any]) -> int | None:
     return sum(1 for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty)
 
 
+def _keyword_of(fn: Any) -> str | None:
+    """A keyword without which a function cannot be called; None where there is none."""
+    code = getattr(fn, "__code__", None)
+    if code is None or not code.co_kwonlyargcount:
+        return None
+    names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    return next((name for name in names if name not in (fn.__kwdefaults__ or {})), None)
+
+
 def where(fn: Callable[..., Any]) -> str:
-    """File and line of a function, for messages."""
+    """File and line of a function or class, for messages."""
     code = code_of(fn)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else shown(fn)
+    if code is not None:
+        return f"{code.co_filename}:{code.co_firstlineno}"
+    return line_of(fn) if isinstance(fn, type) else shown(fn)
+
+
+def line_of(cls: type) -> str:
+    """File and line of a class."""
+    try:
+        return f"{inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]}"
+    except (OSError, TypeError):
+        return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def code_of(fn: Any) -> CodeType | None:
@@ -125,6 +144,9 @@ def adapted(point: Point[..., Any, Any], plugin: str, fn: Callable[..., Any]) ->
     if bound is not None:
         count -= 1
     arity = point.arity
+    if (keyword := _keyword_of(bound if bound is not None else fn)) is not None:
+        text = f"must take {point.signature.partition(' -> ')[0]}, but requires the keyword {keyword!r}"
+        raise PluginLoadError(f"plugin {plugin!r}: {point.name} {text}", at=where(fn))
     if count == arity[0] or (count < arity[0] and takes(fn, arity[0])):
         if known[1] is not None and not getattr(fn, "__defaults__", None):
             _FITTING.add(known)
@@ -154,9 +176,13 @@ def check_runs(fn: Any, what: str, *, yields: bool = False) -> None:
 
 
 def takes(fn: Callable[..., Any], count: int) -> bool:
-    """May a function be called with so many positional arguments?"""
+    """May a function be called with so many positional arguments? Where nothing is known of it, it may."""
     try:
-        inspect.signature(fn).bind(*range(count))
+        parameters = inspect.signature(fn)
+    except (TypeError, ValueError):
+        return True
+    try:
+        parameters.bind(*range(count))
     except TypeError:
         return False
     return True

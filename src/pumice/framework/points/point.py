@@ -25,7 +25,10 @@ HINTS: Final[Mapping[str, tuple[str, str]]] = {
     "monotone": ("bool = False", "*monotone*: a queue that it refuses it would refuse, too, if the queue held more."),
     "applies": ("Fn | None = None", "*applies(task)*: is there anything to ask for this task?"),
     "also": ("bool = False", "*also*: beside an earlier one of the same plugin, not instead of it."),
-    "normalize": ("Fn | None = None", "*normalize(scores)*: how the scores of all candidates are made comparable."),
+    "normalize": (
+        "Fn | None = None",
+        "*normalize(scores, mask)*: how the scores of all candidates are made comparable.",
+    ),
     "amounts_only": ("bool = False", "*amounts_only* (scope NODE): it reads nothing of a row but its amounts."),
     "static_key": ("Fn | None = None", "*static_key(task)* (scope STATIC): equal keys, equal answers for any class."),
     "across": (

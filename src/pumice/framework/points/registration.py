@@ -148,7 +148,7 @@ class Registration:
         *static_key(task)* (scope STATIC): equal keys, equal answers for any class.
         *across(classes, rows)* (scope NODE): the same for many classes at once, from amounts alone, or None.
         *incremental(task)* (scope SESSION): how it goes on while equal tasks are placed in a row, or None.
-        *normalize(scores)*: how the scores of all candidates are made comparable.
+        *normalize(scores, mask)*: how the scores of all candidates are made comparable.
         """
         self.add(
             "batch_node_order",

@@ -170,7 +170,11 @@ class Session(Registration, Questions):
 
         For `on_session_open`. *contribution* is asked again about jobs that change, so it must depend on the job alone.
         A function of a module is followed from cycle to cycle; a method is asked about every job in each.
+
+        :raises PluginLoadError: the sum has no name, or what is handed over is no function.
         """
+        _check_name("keep_sum", name)
+        _check_function("keep_sum", contribution)
         kept = self.state.keep_sum(f"{self._opening}/{name}", contribution)
         for exc in kept.take_failures():
             self.failures.contain(self._opening, "keep_sum", exc, fn=contribution)
@@ -296,12 +300,22 @@ class Session(Registration, Questions):
         self.handlers.add(handler)
 
     def register_binder(self, name: str, binder: Any) -> None:
-        """Offer a binder; a later one of the same name replaces it."""
+        """Offer a binder; a later one of the same name replaces it.
+
+        :raises PluginLoadError: it has no name, or it is none.
+        """
+        _check_name("register_binder", name)
+        if binder is None:
+            raise PluginLoadError("register_binder: needs a binder, an object with bind(intent), got None")
         self._left.lasts = False
         self.binds.offer(name, binder)
 
     def prepare_binds(self, fn: Callable[[Task], Sequence[Choice]]) -> None:
-        """Let *fn* say what must be done for the claims of a task before it is bound."""
+        """Let *fn* say what must be done for the claims of a task before it is bound.
+
+        :raises PluginLoadError: it is no function.
+        """
+        _check_function("prepare_binds", fn)
         self._left.lasts = False
         self.binds.prepare(self._opening, fn)
 
@@ -526,6 +540,16 @@ class Session(Registration, Questions):
             promises.remove(op)
             self.state.move(op.task, S.PENDING, None)
             self.handlers.deallocated(op.task, op.node)
+
+
+def _check_name(what: str, name: object) -> None:
+    if not isinstance(name, str):
+        raise PluginLoadError(f"{what}: the name must be text, got {shown(name)}")
+
+
+def _check_function(what: str, fn: object) -> None:
+    if not callable(fn):
+        raise PluginLoadError(f"{what}: needs a function, got {shown(fn)}")
 
 
 def _closes(plugin: Any) -> bool:
