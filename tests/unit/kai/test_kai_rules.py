@@ -78,6 +78,110 @@ def test_gpus_count_in_shares_only_where_nodes_for_gpus_are() -> None:
     assert seen(case).fair_share["q"]["gpu"] == 2
 
 
+# -- what there is to share -----------------------------------------------------------------------------------------
+def labelled(made: dict[str, Any], label: str, value: str = "") -> dict[str, Any]:
+    made["metadata"]["labels"][label] = value
+    return made
+
+
+def told(made: dict[str, Any], conditions: dict[str, str], *, cordoned: bool = False) -> dict[str, Any]:
+    """A node of which conditions say this."""
+    made["status"]["conditions"] = [{"type": kind, "status": status} for kind, status in conditions.items()]
+    return {**made, "spec": {"unschedulable": cordoned}}
+
+
+def foreign(name: str, on: str, *, scheduler: str = "default-scheduler", gpu: int = 1, app: str = "") -> dict[str, Any]:
+    """A pod of no job that runs."""
+    requests = {"cpu": "1", "nvidia.com/gpu": str(gpu)}
+    pod = {
+        "metadata": {"name": name, "namespace": "others", "labels": {"app": app}},
+        "spec": {
+            "schedulerName": scheduler,
+            "nodeName": on,
+            "containers": [{"name": "main", "resources": {"requests": requests}}],
+        },
+        "status": {"phase": "Running"},
+    }
+    return {"podGroups": [], "pods": [pod]}
+
+
+def shared_gpus(*parts: dict[str, Any], **params: Any) -> float:
+    """GPUs that a queue's share comes to which has more to do than there is room for."""
+    wide = job("wide", "q", pods=20, least=1)
+    return float(seen(cluster(*parts, queue("q"), wide, actions="allocate", **params)).fair_share["q"]["gpu"])
+
+
+@pytest.mark.parametrize(
+    ("conditions", "counts"),
+    [
+        ({"Ready": "True"}, True),
+        ({"Ready": "True", "MemoryPressure": "False", "Strange": "True"}, True),
+        ({"MemoryPressure": "False"}, True),
+        ({"Ready": "False"}, False),
+        ({"Ready": "Unknown"}, False),
+        *(({"Ready": "True", kind: "True"}, False) for kind in ("MemoryPressure", "DiskPressure", "PIDPressure")),
+        ({"Ready": "True", "NetworkUnavailable": "Unknown"}, False),
+    ],
+)
+def test_a_node_on_which_nothing_can_be_placed_is_nothing_to_share(conditions: dict[str, str], counts: bool) -> None:
+    other = told(node("n2", gpu=4), conditions)
+    assert shared_gpus(node("n1", gpu=2), other) == (6 if counts else 2)
+    got = decided(cluster(other, queue("q"), job("j", "q"), actions="allocate"))
+    assert got["j-0"] == ("Binding n2" if counts else "Pending")
+
+
+def test_a_cordoned_node_is_nothing_to_share() -> None:
+    assert shared_gpus(node("n1", gpu=2), told(node("n2", gpu=4), {"Ready": "True"}, cordoned=True)) == 2
+
+
+def test_pods_of_others_take_from_what_there_is_to_share() -> None:
+    assert shared_gpus(node("n1", gpu=2), node("n2", gpu=4), foreign("f", "n2")) == 5
+
+
+def test_pods_of_others_take_nothing_where_there_is_nothing_to_share() -> None:
+    assert shared_gpus(node("n1", gpu=2), told(node("n2", gpu=4), {"Ready": "False"}), foreign("f", "n2")) == 2
+
+
+def test_pods_of_others_in_another_pool_of_nodes_take_nothing() -> None:
+    elsewhere = labelled(node("n2", gpu=4), "kai.scheduler/node-pool", "blue")
+    assert shared_gpus(node("n1", gpu=2), elsewhere, foreign("f", "n2"), nodePoolLabelValue="") == 2
+
+
+def test_pods_of_kai_take_nothing_though_they_are_of_no_job_or_of_no_queue() -> None:
+    own = foreign("f", "n1", scheduler="kai-scheduler")
+    assert shared_gpus(node("n1", gpu=4), own, job("lost", "no-queue", on=("n1",))) == 4
+
+
+@pytest.mark.parametrize("app", ["kai-resource-reservation", "scaling-pod"])
+def test_the_helpers_of_kai_take_nothing(app: str) -> None:
+    assert shared_gpus(node("n1", gpu=4), foreign("f", "n1", app=app)) == 4
+
+
+def test_a_node_that_is_no_worker_is_nothing_to_share_where_only_workers_are_used() -> None:
+    case = cluster(
+        labelled(node("n1", gpu=2, cpu="8"), "node-role.kubernetes.io/gpu-worker"),
+        labelled(node("n2", cpu="8"), "node-role.kubernetes.io/cpu-worker"),
+        *(node("n3", cpu="8"), queue("q"), job("wide", "q", pods=40, least=1)),
+        actions="allocate",
+        restrictSchedulingNodes=True,
+    )
+    assert seen(case).fair_share["q"]["cpu"] == 16000
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_the_pod_that_stands_for_a_shared_gpu_holds_no_other(leaves: bool) -> None:
+    half = job("half", "q", on=("n1",), fraction="0.5")
+    half["pods"][0]["metadata"]["labels"] = {"runai-gpu-group": "g"}
+    stands = foreign("stands", "n1", app="kai-resource-reservation")
+    if leaves:
+        stands["pods"][0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    case = cluster(
+        *(node("n1", gpu=2), queue("q"), half, stands), job("whole", "q", pods=2, least=1, minute=1), actions="allocate"
+    )
+    got = decided(case)
+    assert [got["whole-0"], got["whole-1"]] == ["Binding n1", "Pending"]
+
+
 # -- neighbours -----------------------------------------------------------------------------------------------------
 APART = {
     "podAntiAffinity": {
@@ -198,12 +302,22 @@ def test_domains_of_two_levels_may_look_alike_when_their_names_are_joined() -> N
 
 
 # -- orders ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("text", "placed"), [("7", "j-1"), ("1_0", "j-0"), ("x", "j-0"), ("-1", "j-1")])
-def test_a_priority_of_a_task_is_a_plain_number(text: str, placed: str) -> None:
-    """One that is none comes after those that have no label."""
-    named = {1: {"kai.scheduler/task-priority": text}}
-    got = decided(cluster(node("n1", gpu=1), queue("q"), job("j", "q", pods=2, least=1, labels=named)))
-    assert [name for name, does in got.items() if does == "Binding n1"] == [placed]
+@pytest.mark.parametrize(
+    ("text", "placed"),
+    [
+        ("7", ["j-1", "j-2"]),
+        ("1_0", ["j-2", "j-1"]),
+        ("x", ["j-2", "j-1"]),
+        ("-1", ["j-2", "j-1"]),
+        ("", ["j-2", "j-1"]),
+    ],
+)
+def test_a_priority_of_a_task_is_a_plain_number(text: str, placed: list[str]) -> None:
+    """A label that is none comes after those that are, and before tasks without a label."""
+    named = {1: {"kai.scheduler/task-priority": text}, 2: {"kai.scheduler/task-priority": "0"}}
+    for gpus in (1, 2):
+        got = decided(cluster(node("n1", gpu=gpus), queue("q"), job("j", "q", pods=3, least=1, labels=named)))
+        assert {name for name, does in got.items() if does == "Binding n1"} == set(placed[:gpus])
 
 
 @pytest.mark.parametrize(("narrow", "wide"), [("a", "b"), ("b", "a")])

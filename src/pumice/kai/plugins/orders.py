@@ -90,7 +90,7 @@ def _standing(member: Member) -> tuple[int, int]:
 
 
 class TaskOrder(Plugin):
-    """Tasks with a larger number in their task-priority label go first, those without one last."""
+    """Tasks with a larger number in their task-priority label go first, those without the label last."""
 
     name = "taskorder"
 
@@ -102,8 +102,8 @@ class TaskOrder(Plugin):
 def _rank(task: TaskView) -> tuple[int, int]:
     text = _labels(task).get(keys.TASK_PRIORITY_LABEL)
     if text is None:
-        return 1, 0
-    return (0, -int(text)) if _NUMBER.fullmatch(text) else (2, 0)
+        return 2, 0
+    return (0, -int(text)) if _NUMBER.fullmatch(text) else (1, 0)
 
 
 class Kubeflow(Plugin):

@@ -14,21 +14,18 @@ from pumice.framework.session.session import Session
 from pumice.kai.search.evenly import must_spread, stays_even
 from pumice.kai.search.neighbourhood import Neighbourhood, is_there
 from pumice.kai.search.rows import WorldRows
-from pumice.kai.view.readiness import is_ready
 from pumice.kai.view.tasks import TaskRequest, TaskView
 from pumice.kai.view.wording import beyond_largest
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model import keys
 from pumice.model.gpu import WHOLE
 from pumice.model.native import NativePodGroup
-from pumice.model.node import Node
 from pumice.model.reason import PASS, Verdict, reason_id, reject
 from pumice.model.resources import CPU, MEMORY, PODS, dim_name
 from pumice.plugins.predicates.ports import clash, ports_of
 
 Bools = npt.NDArray[np.bool_]
 Reasons = npt.NDArray[np.int32]
-_PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 
 
 def _says(text: str) -> int:
@@ -64,10 +61,7 @@ class KaiPredicates(Plugin):
         """Look at the nodes once."""
         self._world: KaiWorld = world_of(ssn)
         self._suited: dict[int, Reasons] = {}
-        nodes = self._world.nodes.nodes
-        self._usable = np.zeros(len(self._world.nodes.there), dtype=np.bool_)
-        for node in nodes:
-            self._usable[node.row] = _usable(node)
+        self._usable = self._world.ready_rows
         self._near = Neighbourhood(self._world)
         self._biggest: dict[int, int] = {}
         self._passed: dict[int, TaskRequest] = {}
@@ -229,9 +223,3 @@ def _legacy_mig(task: TaskView) -> bool:
         if key.startswith(keys.MIG_ANNOTATIONS):
             return True
     return False
-
-
-def _usable(node: Node) -> bool:
-    if node.unschedulable or not is_ready(node):
-        return False
-    return not any(c.type in _PRESSURES and c.status == "True" for c in node.object.status.conditions or ())

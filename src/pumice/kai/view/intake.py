@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pumice.kai.view.amounts import NOTHING, plus
 from pumice.kai.view.jobs import DEFAULT_PRIORITY, JobView
@@ -13,6 +13,11 @@ from pumice.model.task import Task
 
 if TYPE_CHECKING:
     from pumice.kai.view.world import KaiWorld
+
+_APP: Final = "app"
+_RESERVATION: Final = "kai-resource-reservation"
+_SCALING: Final = "scaling-pod"
+_KAI: Final = "kai-scheduler"
 
 
 def take_in(world: KaiWorld) -> None:
@@ -36,11 +41,32 @@ def take_in(world: KaiWorld) -> None:
         _count(world, view)
     world.times.forget_all_but(state.jobs)
     for task in state.tasks.values():
-        if task.uid not in world.tasks:
-            world.others.append(_see(world, task))
+        if task.uid in world.tasks:
+            continue
+        seen = _see(world, task)
+        if _is_foreign(world, task):
+            world.others.append(seen)
+        if task.labels.get(_APP) == _RESERVATION:
+            _leave_gpus(world, seen)
     for uid, (_, node) in state.rooms.items():
         if uid in world.tasks:
             world.nodes.lift(world.tasks[uid], node)
+
+
+def _is_foreign(world: KaiWorld, task: Task) -> bool:
+    """Is a pod, of no job that is seen, of another scheduler? KAI's helpers count as its own."""
+    if task.labels.get(_APP) in (_RESERVATION, _SCALING):
+        return False
+    ours = world.state.scheduler_names
+    if ours is None:  # whoever names a job is ours
+        return not task.job_key and task.pod.spec.scheduler_name != _KAI
+    return task.pod.spec.scheduler_name not in ours
+
+
+def _leave_gpus(world: KaiWorld, view: TaskView) -> None:
+    """The pod that stands for a shared GPU holds none beside it: the GPU is taken by those who share it."""
+    if view.stage in USED and view.node is not None:
+        world.nodes.give_back(view, view.node)
 
 
 def _see(world: KaiWorld, task: Task) -> TaskView:

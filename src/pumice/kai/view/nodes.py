@@ -112,6 +112,13 @@ class NodeLedger:
         """What the state holds for a task does not count here; who must leave it alone is told (`promised`)."""
         self.add(node.row, task.request.booked, 0, 1)
 
+    def give_back(self, task: TaskView, node: Node) -> None:
+        """The whole GPUs that a task has on a node are not taken by it."""
+        gpus = task.request.gpus
+        leaves = task.stage is TaskStage.RELEASING
+        self.add(node.row, ((self.gpu, gpus),), 1, -1 if leaves else 0)
+        self._taken[node.row] -= gpus
+
     @contextmanager
     def promised(self, rooms: Sequence[tuple[TaskView, Node]]) -> Iterator[None]:
         """Within the block these tasks have a promise of room on these nodes."""

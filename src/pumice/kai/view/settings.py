@@ -9,7 +9,7 @@ from typing import Any
 from pumice.config.durations import parse_duration
 from pumice.kai.view.stage import TaskStage
 from pumice.kai.view.usage import UsageSettings
-from pumice.model.keys import KAI_QUEUE_LABEL, NODE_POOL_LABEL
+from pumice.model.keys import CPU_WORKER, GPU_WORKER, KAI_QUEUE_LABEL, NODE_POOL_LABEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,10 @@ class KaiSettings:
     def in_pool(self, labels: Mapping[str, str]) -> bool:
         """Is something with these labels of our pool of nodes?"""
         return self.pool is None or labels.get(self.pool_label, "") == self.pool
+
+    def sees(self, labels: Mapping[str, str]) -> bool:
+        """Is a node with these labels one of ours: of our pool, and a worker where only workers are used?"""
+        return self.in_pool(labels) and (not self.restrict_nodes or GPU_WORKER in labels or CPU_WORKER in labels)
 
 
 def settings_of(conf: Mapping[str, Any], environment: Mapping[str, Any]) -> KaiSettings:

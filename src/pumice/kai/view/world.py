@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from pumice.framework.session.session import Session
 
 _OURS: Final = "pumice.kai."
-RESERVATION_NAMESPACE: Final = "kai-resource-reservation"
 
 
 @dataclass(slots=True)
@@ -63,7 +62,7 @@ class KaiWorld:
         self.now = ssn.now
         self.settings: KaiSettings = settings_of(ssn.action_arguments("kai"), ssn.environment)
         pool = self.settings.in_pool
-        seen = [n for n in state.table.by_name.values() if pool(n.labels)]
+        seen = [n for n in state.table.by_name.values() if self.settings.sees(n.labels)]
         self.claims: ClaimedDevices | None = None
         """What pods claim of drivers, where anybody does."""
         self.serves_claims = False
@@ -93,7 +92,7 @@ class KaiWorld:
         self.zones: dict[int, ZonedNode] = {}
         """Row -> the NUMA zones of the node, where a plugin looks at them."""
         self.others: list[TaskView] = []
-        """Pods of other schedulers."""
+        """Pods of other schedulers, KAI's own helpers aside."""
         known = self.nodes.synced & (self.nodes.memory > UNSYNCED)
         memories = self.nodes.memory[known].tolist()
         given = self.settings.gpu_memory
@@ -147,7 +146,7 @@ class KaiWorld:
         return _with_memory(request, self.most_memory)
 
     def total(self) -> Amounts:
-        """What the ready nodes offer, less what pods of other schedulers have.
+        """What the ready nodes offer, less what pods of other schedulers have there.
 
         Where tasks with GPUs go to certain workers only, GPUs of other nodes do not count.
         """
@@ -166,7 +165,7 @@ class KaiWorld:
             gpu += sum(slices * int(ledger.allocatable[d, row]) / 1000 for d, slices in ledger.mig)
         offered: Amounts = (cpu, memory, gpu)
         for task in self.others:
-            if task.stage in USED and task.node is not None and task.namespace != RESERVATION_NAMESPACE:
+            if task.stage in USED and task.node is not None and self.ready_rows[task.node.row]:
                 offered = minus(offered, task.request.quota)
         return offered
 
