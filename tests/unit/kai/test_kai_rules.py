@@ -301,6 +301,38 @@ def test_domains_of_two_levels_may_look_alike_when_their_names_are_joined() -> N
     assert set(decided(case).values()) == {"Binding n1"}
 
 
+# -- work that has just begun ---------------------------------------------------------------------------------------
+YOUNG = {"kai.scheduler/last-start-timestamp": "2025-12-31T23:59:30Z"}
+
+
+@pytest.mark.parametrize(("seconds", "does"), [("10s", "Pipelined n2"), ("10m", "Running n1")])
+def test_what_a_job_needs_at_least_is_not_moved_while_it_is_protected(seconds: str, does: str) -> None:
+    """It would begin anew; so does it where a job that is no longer than its minimum is left alone."""
+    case = cluster(
+        *(node("n1", gpu=2), node("n2", gpu=1), queue("a", reclaimMinRuntime=seconds), queue("b", quota=2)),  # type: ignore[arg-type]
+        job("grows", "a", on=("n1",), pods=2, least=1, notes=YOUNG),
+        job("claims", "b", gpu="2", minute=3),
+        actions="reclaim",
+    )
+    assert decided(case)["grows-0"] == does
+
+
+def test_what_a_sub_group_has_beyond_its_minimum_goes_though_another_lacks_some() -> None:
+    groups = [{"name": "full", "minMember": 1}, {"name": "short", "minMember": 2}]
+    labels = {n: {"kai.scheduler/subgroup-name": "short" if n == 2 else "full"} for n in range(3)}
+    case = cluster(
+        *(node("n1", gpu=3), queue("a", reclaimMinRuntime="10m"), queue("b", quota=1)),  # type: ignore[arg-type]
+        job("grows", "a", on=("n1", "n1", "n1"), pods=3, spec={"subGroups": groups}, notes=YOUNG, labels=labels),
+        job("claims", "b", minute=3),
+        actions="reclaim",
+    )
+    assert decided(case) == {
+        **{f"grows-{n}": "Running n1" for n in (0, 2)},
+        "grows-1": "Releasing n1",
+        "claims-0": "Pipelined n1",
+    }
+
+
 # -- orders ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("text", "placed"),

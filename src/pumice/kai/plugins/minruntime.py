@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -13,7 +14,8 @@ from pumice.framework.session.session import Session
 from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView, diverge
-from pumice.kai.view.stage import ACTIVE
+from pumice.kai.view.stage import USED
+from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.kai import KaiQueueSpec
 
@@ -77,16 +79,18 @@ class MinRuntime(Plugin):
 
     def _reclaim_valid(self, scenario: VictimScenario) -> bool:
         mine = scenario.job.queue
-        return all(self._keeps(v, self.reclaim_time(mine, v.queue)) for v, _ in scenario.by_job())
+        return all(self._keeps(v, gone, self.reclaim_time(mine, v.queue)) for v, gone in scenario.by_job())
 
     def _preempt_valid(self, scenario: VictimScenario) -> bool:
-        return all(self._keeps(v, self.preempt_time(v.queue)) for v, _ in scenario.by_job())
+        return all(self._keeps(v, gone, self.preempt_time(v.queue)) for v, gone in scenario.by_job())
 
-    def _keeps(self, victim: JobView, seconds: float) -> bool:
-        """Does a protected job keep its minimum?"""
+    def _keeps(self, victim: JobView, gone: Sequence[TaskView], seconds: float) -> bool:
+        """Does a protected job keep its minimum where it is? Who would be placed elsewhere would begin anew."""
         if not self._protected(victim, seconds):
             return True
-        return all(p.count(ACTIVE) >= p.minimum for p in victim.whole.pod_sets())
+        lost = Counter(t.podset.name for t in gone)
+        sets = (p for p in victim.whole.pod_sets() if lost[p.name])
+        return all(p.count(USED) - lost[p.name] >= p.minimum for p in sets)
 
 
 def start_of(method: str, reclaimer: QueueView, victim: QueueView) -> QueueView:
