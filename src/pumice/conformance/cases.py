@@ -36,6 +36,8 @@ KAI_KINDS = {
     "topologies": "Topology",
     "podGroups": "PodGroup",
     "pods": "Pod",
+    "storageClasses": "StorageClass",
+    "persistentVolumes": "PersistentVolume",
     "persistentVolumeClaims": "PersistentVolumeClaim",
     "resourceSlices": "ResourceSlice",
     "resourceClaims": "ResourceClaim",

@@ -301,6 +301,111 @@ def test_domains_of_two_levels_may_look_alike_when_their_names_are_joined() -> N
     assert set(decided(case).values()) == {"Binding n1"}
 
 
+# -- volumes --------------------------------------------------------------------------------------------------------
+LOCAL = {
+    "metadata": {"name": "local"},
+    "provisioner": "kubernetes.io/no-provisioner",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+
+
+def volume(name: str, host: str, *, of: str = "local") -> dict[str, Any]:
+    """A volume that only one node reaches."""
+    terms = [{"matchExpressions": [{"key": "host", "operator": "In", "values": [host]}]}]
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": of,
+            "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+        },
+        "status": {"phase": "Available"},
+    }
+
+
+def claim(name: str, bound: str = "", *, of: str = "local") -> dict[str, Any]:
+    spec = {"storageClassName": of, "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {**spec, **({"volumeName": bound} if bound else {})},
+        "status": {"phase": "Bound" if bound else "Pending"},
+    }
+
+
+def using(made: dict[str, Any], name: str) -> dict[str, Any]:
+    return wanting(made, volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": name}}])
+
+
+def with_volumes(
+    *parts: dict[str, Any], volumes: list[Any], claims: list[Any], classes: list[Any], actions: str = "allocate"
+) -> dict[str, str]:
+    case = cluster(*parts, actions=actions)
+    case.data["objects"] |= {
+        "persistentVolumes": volumes,
+        "persistentVolumeClaims": claims,
+        "storageClasses": classes,
+    }
+    return decided(case)
+
+
+HOSTS = (node("n1", gpu=2, host="n1"), node("n2", gpu=2, host="n2"), queue("q"))
+
+
+def test_a_task_goes_where_its_volume_is_in_reach() -> None:
+    got = with_volumes(
+        *(*HOSTS, using(job("j", "q"), "data")),
+        volumes=[volume("v", "n2")],
+        claims=[claim("data", "v")],
+        classes=[LOCAL],
+    )
+    assert got["j-0"] == "Binding n2"
+
+
+def test_a_claim_that_waits_for_its_first_user_is_served_where_a_volume_is() -> None:
+    got = with_volumes(
+        *(*HOSTS, using(job("j", "q"), "data")), volumes=[volume("v", "n2")], claims=[claim("data")], classes=[LOCAL]
+    )
+    assert got["j-0"] == "Binding n2"
+
+
+def test_a_volume_is_promised_once() -> None:
+    got = with_volumes(
+        *(*HOSTS, using(job("one", "q"), "first"), using(job("two", "q", minute=1), "second")),
+        volumes=[volume("v", "n2")],
+        claims=[claim("first"), claim("second")],
+        classes=[LOCAL],
+    )
+    assert (got["one-0"], got["two-0"]) == ("Binding n2", "Pending")
+
+
+@pytest.mark.parametrize("of", ["local", "at-once"])
+def test_nobody_is_evicted_for_a_claim_that_nothing_binds(of: str) -> None:
+    """Neither on the other node nor, where the claim is never bound by its user, on any."""
+    at_once = {"metadata": {"name": "at-once"}, "provisioner": "p", "volumeBindingMode": "Immediate"}
+    got = with_volumes(
+        *(node("n1", gpu=1, host="n1"), node("n2", host="n2"), queue("q", quota=1)),
+        *(job("low", "q", on=("n1",), priority="low"), using(job("high", "q", minute=1), "data")),
+        volumes=[volume("v", "n2", of=of)],
+        claims=[claim("data", of=of)],
+        classes=[LOCAL, at_once],
+        actions="allocate, preempt",
+    )
+    assert got == {"low-0": "Running n1", "high-0": "Pending"}
+
+
+def test_what_is_imagined_takes_no_volume() -> None:
+    """The gang is tried first and does not fit, so that its volume is free for the one behind it."""
+    got = with_volumes(
+        *(*HOSTS, using(job("gang", "q", pods=5), "first"), using(job("next", "q", minute=1), "second")),
+        volumes=[volume("v", "n2")],
+        claims=[claim("first"), claim("second")],
+        classes=[LOCAL],
+        actions="allocate, consolidation, reclaim, preempt",
+    )
+    assert got["next-0"] == "Binding n2"
+
+
 # -- work that has just begun ---------------------------------------------------------------------------------------
 YOUNG = {"kai.scheduler/last-start-timestamp": "2025-12-31T23:59:30Z"}
 
@@ -309,7 +414,7 @@ YOUNG = {"kai.scheduler/last-start-timestamp": "2025-12-31T23:59:30Z"}
 def test_what_a_job_needs_at_least_is_not_moved_while_it_is_protected(seconds: str, does: str) -> None:
     """It would begin anew; so does it where a job that is no longer than its minimum is left alone."""
     case = cluster(
-        *(node("n1", gpu=2), node("n2", gpu=1), queue("a", reclaimMinRuntime=seconds), queue("b", quota=2)),  # type: ignore[arg-type]
+        *(node("n1", gpu=2), node("n2", gpu=1), queue("a", reclaimMinRuntime=seconds), queue("b", quota=2)),
         job("grows", "a", on=("n1",), pods=2, least=1, notes=YOUNG),
         job("claims", "b", gpu="2", minute=3),
         actions="reclaim",
@@ -321,7 +426,7 @@ def test_what_a_sub_group_has_beyond_its_minimum_goes_though_another_lacks_some(
     groups = [{"name": "full", "minMember": 1}, {"name": "short", "minMember": 2}]
     labels = {n: {"kai.scheduler/subgroup-name": "short" if n == 2 else "full"} for n in range(3)}
     case = cluster(
-        *(node("n1", gpu=3), queue("a", reclaimMinRuntime="10m"), queue("b", quota=1)),  # type: ignore[arg-type]
+        *(node("n1", gpu=3), queue("a", reclaimMinRuntime="10m"), queue("b", quota=1)),
         job("grows", "a", on=("n1", "n1", "n1"), pods=3, spec={"subGroups": groups}, notes=YOUNG, labels=labels),
         job("claims", "b", minute=3),
         actions="reclaim",

@@ -10,19 +10,24 @@ import numpy.typing as npt
 from pumice.engine.affinity.neighbours import own_terms
 from pumice.engine.matching import has_node_selection, selected, taints_tolerated
 from pumice.framework.plugin import Plugin
+from pumice.framework.points.events import EventHandler
 from pumice.framework.session.session import Session
 from pumice.kai.search.evenly import must_spread, stays_even
 from pumice.kai.search.neighbourhood import Neighbourhood, is_there
 from pumice.kai.search.rows import WorldRows
+from pumice.kai.view.standins import as_task
 from pumice.kai.view.tasks import TaskRequest, TaskView
 from pumice.kai.view.wording import beyond_largest
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model import keys
 from pumice.model.gpu import WHOLE
 from pumice.model.native import NativePodGroup
-from pumice.model.reason import PASS, Verdict, reason_id, reject
+from pumice.model.reason import PASS, Unfit, Verdict, reason_id, reject
 from pumice.model.resources import CPU, MEMORY, PODS, dim_name
 from pumice.plugins.predicates.ports import clash, ports_of
+from pumice.plugins.predicates.task_claims import has_claims
+from pumice.plugins.predicates.volumes import Volumes
+from pumice.state.classes import Feature
 
 Bools = npt.NDArray[np.bool_]
 Reasons = npt.NDArray[np.int32]
@@ -53,7 +58,7 @@ _KINDS: Final = {
 
 
 class KaiPredicates(Plugin):
-    """Node selectors and affinity, taints, host ports, pod affinity, node conditions, kinds of GPUs, volume claims."""
+    """Node selectors and affinity, taints, host ports, pod affinity, node conditions, kinds of GPUs, volumes."""
 
     name = "predicates"
 
@@ -72,6 +77,24 @@ class KaiPredicates(Plugin):
         ssn.add_pre_predicate_fn(self.name, self._possible)
         ssn.add_victim_invariant_pre_predicate_fn(self.name, self._possible)
         ssn.add_batch_predicate_fn(self.name, self._suits)
+        self._volumes: Volumes | None = None
+        if Feature.VOLUME_CLAIMS in ssn.state.classes.features:
+            self._add_volumes(ssn)
+
+    def _add_volumes(self, ssn: Session) -> None:
+        """Have the volumes of tasks be bound, where any use claims."""
+        volumes = self._volumes = Volumes.kept(ssn.runtime.kept, ssn.state)
+        volumes.promised = ssn.memory.setdefault("volumes", {})
+        volumes.forget_settled()
+        self._world.steady[self._volumes_reach] = lambda task: not has_claims(task.task)
+        ssn.add_batch_predicate_fn(self.name, self._volumes_reach, applies=has_claims, also=True)
+        ssn.prepare_binds(volumes.choices)
+        ssn.add_event_handler(EventHandler(volumes.placed, volumes.taken_back, volumes.placed_many))
+
+    def _volumes_reach(self, task: TaskView, rows: WorldRows) -> Reasons:
+        """Volumes of the task are in reach of a node, or are found or made there."""
+        assert self._volumes is not None
+        return self._volumes.binding(as_task(task), rows)
 
     # -- anywhere at all ----------------------------------------------------------------------------------------------
     def _surely_possible(self, task: TaskView) -> bool:
@@ -92,24 +115,15 @@ class KaiPredicates(Plugin):
         group = task.task.job.group if task.task.job is not None else None
         if isinstance(group, NativePodGroup) and group.spec.topology_key:
             return reject("schedulingConstraints of Kubernetes' own PodGroups are not served in KAI's dialect")
-        missing = self._missing_claim(task)
-        if missing:
-            return reject(f'persistentvolumeclaim "{missing}" not found')
+        if self._volumes is not None:
+            try:
+                self._volumes.can_be_bound(as_task(task))
+            except Unfit as no:
+                return reject(no.text)
         said = self._fits_largest(task)
         if said is PASS and not task.request.claims and not task.task.klass.spec.volumes:
             self._passed[task.task.klass.id] = task.request
         return said
-
-    def _missing_claim(self, task: TaskView) -> str:
-        volumes = task.task.klass.spec.volumes
-        if not volumes:
-            return ""
-        claims = self._world.state.kind("PersistentVolumeClaim")
-        for volume in volumes:
-            claim = volume.persistent_volume_claim
-            if claim is not None and f"{task.task.namespace}/{claim.claim_name}" not in claims:
-                return claim.claim_name
-        return ""
 
     def _fits_largest(self, task: TaskView) -> Verdict:
         ledger, request = self._world.nodes, task.request
