@@ -59,6 +59,25 @@ def test_a_strategy_means_nothing_on_a_node_without_mig(strategy: str, fraction:
     assert got["new-0"] == "Binding n1"
 
 
+def test_who_asks_for_an_instance_of_a_special_profile_asks_for_mig_though_it_counts_in_no_quota() -> None:
+    special = f"{MIG}.me"
+
+    def offering(made: dict[str, Any]) -> dict[str, Any]:
+        made["status"]["allocatable"][special] = "1"
+        return made
+
+    nodes = (
+        offering(mig_node("n1", enabled="false", instances=0)),
+        offering(mig_node("n2", instances=0)),
+        # fuller by cpu, which is not what such a task is packed by
+        offering({**mig_node("n3", instances=0)}),
+    )
+    nodes[2]["status"]["allocatable"]["cpu"] = "8"
+    wants = asking(job("wants", "q"), cpu="1", **{special: "1"})
+    got = decided(cluster(*nodes, queue("q", quota=0, limit=0), wants, actions="allocate"))
+    assert got["wants-0"] == "Binding n2"
+
+
 def test_a_node_of_mig_instances_is_no_node_without_gpus() -> None:
     case = cluster(
         *(mig_node("n1", strategy="mixed"), node("n2"), queue("q"), job("plain", "q", gpu="0")), actions="allocate"

@@ -9,7 +9,7 @@ from pumice.kai.view.amounts import NOTHING, Amounts
 from pumice.kai.view.stage import TaskStage
 from pumice.kai.view.zones import ZonePlacement
 from pumice.model.gpu import WHOLE, GpuRequest
-from pumice.model.keys import RECEIVED_TYPE
+from pumice.model.keys import MIG_RESOURCES, RECEIVED_TYPE
 from pumice.model.node import Node
 from pumice.model.resources import CPU, MEMORY, dim, dim_name
 from pumice.model.status import TaskStatus
@@ -56,7 +56,9 @@ class TaskRequest:
         self.booked = (*self.items, (gpu_dims[0], self.gpus)) if self.gpus else self.items
         """Everything but shares of GPUs and claims: what is taken of a node, in ledger units."""
         self.devices = gpu.devices if gpu is not None else 0
-        self.mig: tuple[tuple[int, int], ...] = tuple((d, v) for d, v in self.items if mig_slices(dim_name(d)))
+        self.mig: tuple[tuple[int, int], ...] = tuple(
+            (d, v) for d, v in self.items if dim_name(d).startswith(MIG_RESOURCES)
+        )
         slices = sum(mig_slices(dim_name(d)) * v / 1000 for d, v in self.mig)
         share = self.shared.devices * self.shared.milli / WHOLE if self.shared is not None else 0.0
         asked = dict(klass.items)
@@ -78,7 +80,7 @@ class TaskRequest:
 
 
 def mig_slices(name: str) -> int:
-    """How many GPUs an instance of a MIG resource counts as in quotas; 0 for what is none."""
+    """How many GPUs an instance of a MIG resource counts as in quotas; 0 for what is none, or of a special profile."""
     found = _MIG.fullmatch(name)
     return int(found[1]) if found is not None and not found[2] else 0
 

@@ -9,9 +9,9 @@ from pumice.kai.view.amounts import Amounts
 from pumice.kai.view.jobs import DEFAULT_SET, JobView
 from pumice.kai.view.queues import QueueView
 from pumice.kai.view.subgroups import PodSet
-from pumice.kai.view.tasks import GPU_NAMES, TaskView, mig_slices
+from pumice.kai.view.tasks import GPU_NAMES, TaskView
 from pumice.model.kai import KaiQueueSpec
-from pumice.model.keys import SUBGROUP_LABEL
+from pumice.model.keys import MIG_RESOURCES, SUBGROUP_LABEL
 from pumice.model.resources import dim_name
 
 POD_ERRORS: Final = "PodSchedulingErrors"
@@ -60,7 +60,7 @@ def _name(queue: QueueView) -> str:
 
 def lacks(name: str) -> str:
     """A node has too little of a resource."""
-    if mig_slices(name):
+    if name.startswith(MIG_RESOURCES):
         return f"node(s) didn't have enough of mig profile: {name}"
     return f"node(s) didn't have enough resources: {_CALLED.get(name, name)}"
 
