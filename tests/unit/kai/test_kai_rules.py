@@ -457,6 +457,18 @@ def test_what_a_sub_group_has_beyond_its_minimum_goes_though_another_lacks_some(
     }
 
 
+# -- queues side by side --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("full", "does"), [(True, "Pending"), (False, "Binding n1")])
+def test_where_only_queues_with_work_count_nothing_above_them_does(full: bool, does: str) -> None:
+    """Neither the limit of the queue on top, nor that it is missing, nor that another queue stands below."""
+    parts = (node("n1", gpu=3), queue("top", limit=0), queue("mid", parent="top"), queue("low", parent="mid"))
+    works = (job("of-mid", "mid"), job("of-low", "low", minute=1), job("of-lost", "lost", minute=2))
+    got = decided(
+        cluster(*(*parts, queue("lost", parent="no-queue"), *works), actions="allocate", fullHierarchyFairness=full)
+    )
+    assert {got.get(f"{name}-0", "Pending") for name in ("of-mid", "of-low", "of-lost")} == {does}
+
+
 # -- orders ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("text", "placed"),

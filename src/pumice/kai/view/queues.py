@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, finite
@@ -157,9 +157,8 @@ def queue_tree(queues: Iterable[QueueView]) -> dict[str, QueueView]:
     return kept
 
 
-def side_by_side(queues: Mapping[str, QueueView]) -> dict[str, QueueView]:
-    """Only the queues with jobs, side by side."""
-    leaves = {name: view for name, view in queues.items() if view.is_leaf}
-    for view in leaves.values():
-        view.parent = None
-    return leaves
+def side_by_side(queues: Iterable[QueueView]) -> dict[str, QueueView]:
+    """Queues by name, none above another; without those on top of others, which stand for no work of their own."""
+    found = {q.name: q for q in queues if q.name}
+    above = {q.queue.object.spec.parent for q in found.values()}
+    return {name: view for name, view in found.items() if view.queue.object.spec.parent or name not in above}

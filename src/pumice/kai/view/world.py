@@ -104,9 +104,8 @@ class KaiWorld:
             self.ready_rows[node.row] = is_ready(node)
         unset = 0.0 if ssn.compat.kai_unset_limits else UNLIMITED
         listed = [q for q in state.queues.values() if pool(q.object.metadata.labels or {})]
-        self.queues = queue_tree(QueueView(q, unset) for q in listed)
-        if not self.settings.full_hierarchy:
-            self.queues = side_by_side(self.queues)
+        order = queue_tree if self.settings.full_hierarchy else side_by_side
+        self.queues = order(QueueView(q, unset) for q in listed)
         self.times = WrittenTimes(ssn)
         self._only_ours: dict[str, bool] = {}
         self.flat_gangs = ssn.compat.kai_flat_gangs
