@@ -161,3 +161,15 @@ def test_what_cannot_serve_the_other_world_is_refused(text: str) -> None:
     with pytest.raises(InvalidConf) as caught:
         loaded(text)
     assert [p.code for p in caught.value.problems] == ["other-dialect"]
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        '{name: nodeplacement, arguments: {gpu: "", cpu: ""}}',
+        '{name: minruntime, arguments: {defaultPreemptMinRuntime: "", reclaimResolveMethod: ""}}',
+    ],
+)
+def test_an_argument_that_says_nothing_is_as_good_as_none(plugin: str) -> None:
+    text = f"dialect: kai\nactions: allocate\ntiers: [{{plugins: [{plugin}]}}]\n"
+    assemble(loaded(text).conf, default_registry()).tiers()

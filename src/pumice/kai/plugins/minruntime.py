@@ -41,7 +41,7 @@ class MinRuntime(Plugin):
         super().__init__(arguments)
         self._preempt = _seconds(arguments, "defaultPreemptMinRuntime")
         self._reclaim = _seconds(arguments, "defaultReclaimMinRuntime")
-        self._method = arguments.str("reclaimResolveMethod", LCA)
+        self._method = arguments.str("reclaimResolveMethod", LCA) or LCA
         if self._method not in (LCA, QUEUE):
             raise InvalidInput(f"minruntime: reclaimResolveMethod: must be lca or queue, got {self._method!r}")
 
@@ -111,7 +111,7 @@ def _nearest(queue: QueueView, field: str, default: float) -> float:
 
 
 def _seconds(arguments: Arguments, key: str) -> float:
-    text = arguments.get(key, "0s")
+    text = arguments.get(key, "0s") or "0s"
     if isinstance(text, (int, float)) and not isinstance(text, bool):
         return float(text)
     try:

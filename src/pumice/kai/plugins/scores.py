@@ -37,7 +37,7 @@ class NodePlacement(Plugin):
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
-        self._ways = {kind: arguments.str(kind, BINPACK) for kind in ("cpu", "gpu")}
+        self._ways = {kind: arguments.str(kind, BINPACK) or BINPACK for kind in ("cpu", "gpu")}
         for kind, way in self._ways.items():
             if way not in (BINPACK, SPREAD):
                 raise InvalidInput(f"nodeplacement: argument {kind}: must be binpack or spread, got {way!r}")
