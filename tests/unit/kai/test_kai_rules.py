@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from kai_cases import cluster, conf_with, decided, job, node, queue, seen
 
+from pumice.config.kai import DEFAULT_PLUGINS
+
 MIG = "nvidia.com/mig-1g.5gb"
 NET = {"metadata": {"name": "net"}, "spec": {"levels": [{"nodeLabel": "zone"}, {"nodeLabel": "host"}]}}
 
@@ -199,6 +201,28 @@ def test_the_pod_that_stands_for_a_shared_gpu_holds_no_other(leaves: bool) -> No
     )
     got = decided(case)
     assert [got["whole-0"], got["whole-1"]] == ["Binding n1", "Pending"]
+
+
+@pytest.mark.parametrize(
+    ("devices", "plugins", "slots", "does"),
+    [
+        (1, (), 2, "Binding n1"),  # joins the one that is shared
+        (2, (), 2, "Pending"),  # joins one and opens another
+        (2, (), 3, "Binding n1"),
+        (1, ("gpuspread",), 2, "Pending"),  # opens one rather than join another
+        (1, ("gpuspread",), 3, "Binding n1"),
+    ],
+)
+def test_who_opens_a_gpu_needs_a_slot_for_the_pod_that_stands_for_it(
+    devices: int, plugins: tuple[str, ...], slots: int, does: str
+) -> None:
+    half, more = job("half", "q", on=("n1",), fraction="0.5"), job("more", "q", fraction="0.5", minute=1)
+    more["pods"][0]["metadata"]["annotations"]["gpu-fraction-num-devices"] = str(devices)
+    at = node("n1", gpu=2)
+    at["status"]["allocatable"]["pods"] = str(slots)
+    names = [*(n for n in DEFAULT_PLUGINS if not plugins or n != "gpupack"), *plugins]
+    conf = {"tiers": [{"plugins": [{"name": name} for name in names]}]}
+    assert decided(cluster(at, queue("q"), half, more, actions="allocate", conf=conf))["more-0"] == does
 
 
 # -- neighbours -----------------------------------------------------------------------------------------------------

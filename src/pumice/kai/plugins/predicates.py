@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from pumice.framework.session.session import Session
 from pumice.kai.search.evenly import must_spread, stays_even
 from pumice.kai.search.neighbourhood import Neighbourhood, is_there
 from pumice.kai.search.rows import WorldRows
+from pumice.kai.view.nodes import WHOLE_GPU
 from pumice.kai.view.standins import as_task
 from pumice.kai.view.tasks import TaskRequest, TaskView
 from pumice.kai.view.wording import beyond_largest
@@ -224,11 +226,14 @@ class KaiPredicates(Plugin):
 
     def _reservations_fit(self, task: TaskView, row: int) -> bool:
         """A GPU that is shared from now on is held by a pod of its own."""
-        ledger, shared = self._world.nodes, task.request.shared
+        ledger, shared, node = self._world.nodes, task.request.shared, self._world.nodes.table.nodes[row]
         assert shared is not None
-        m, size = ledger.share(row, shared), int(ledger.memory[row])
-        joins = any(g.takes(m, size) for g in ledger.shared.get(row, {}).values())
-        return joins or int(ledger.idle[PODS, row] + ledger.releasing[PODS, row]) >= 2
+        if node is None or int(ledger.idle[PODS, row] + ledger.releasing[PODS, row]) >= 2:
+            return True
+        order = self._world.ssn.gpu_order
+        fitting = [(order(as_task(task), node, gpu), gpu) for gpu in ledger.fitting_gpus(row, shared)]
+        best = sorted([(-score, gpu) for score, gpu in fitting if score is not None], key=itemgetter(0))
+        return len(best) >= shared.devices and all(gpu != WHOLE_GPU for _, gpu in best[: shared.devices])
 
 
 def _legacy_mig(task: TaskView) -> bool:
