@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from pumice import Job, Plugin, Queue, Session, Task, Verdict, reject
+from pumice import Job, Node, Plugin, Queue, Scope, Session, Task, Unfit, Verdict, reject
 from pumice.config import from_data
+from pumice.engine.views import same_class
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.model.api import AnyObject
@@ -383,3 +384,40 @@ def test_whatever_else_a_queue_says_has_everybody_looked_at(changed: str) -> Non
     assert {"gang", "one"} <= looked or changed == "state"
     assert live.binds == fresh.binds
     assert told(live).keys() == told(fresh).keys()
+
+
+class Labelled(Watches):
+    """Objects to nodes by their labels, and counts how often it is asked outside of a session."""
+
+    name = "labelled"
+    steady = True
+    strays: Counter[str] = Counter()
+
+    def on_session_open(self, ssn: Session) -> None:
+        self.on_session_reopen(ssn)
+        ssn.add_predicate_fn(self.name, self._fits, scope=Scope.STATIC, key=same_class)
+
+    def on_session_reopen(self, ssn: Session) -> bool:
+        self._open = True
+        return True
+
+    def on_session_close(self, ssn: Session) -> None:
+        self._open = False
+
+    def _fits(self, task: Task, place: Node) -> None:
+        if not self._open:
+            Labelled.strays[place.name] += 1
+        if "shut" in place.labels:
+            raise Unfit("shut")
+
+
+def test_nobody_is_asked_about_a_node_that_changed_before_a_session_is_open() -> None:
+    objects = [queue("a"), node("n0", cpu=2), node("n1", cpu=1, labels={"shut": "a"})]
+    world = World(assembly(Labelled), *objects, *job("gang", queue="a", tasks=4, cpu=1, phase="Inqueue"))
+    world.runtime = Runtime(metered=False)
+    Labelled.strays.clear()
+    world.cycle()
+    for number in range(3):
+        world.put(node("n1", cpu=1, labels={"shut": str(number)}))
+        assert told(world.cycle()) == {"default/gang": "2 of 4 required tasks have a place"}
+    assert not Labelled.strays

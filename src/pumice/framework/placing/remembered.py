@@ -55,7 +55,7 @@ class Remembered:
 
     def __init__(self) -> None:
         self._signature: object = None
-        self._touched = -1
+        self._touched = self._changed = -1
         self._total: dict[int, Number] = {}
         self._own: set[str] = set()
         """The queues whose part was not handed out since it was last changed."""
@@ -80,6 +80,7 @@ class Remembered:
 
         for place in self._follow(ssn.state, ssn.signature, ssn.search.chooser, backlog, served):
             self._drop(place)
+        self._changed = ssn.state.table.changed.position
         offers_change = ssn.state.total != self._total
         if offers_change:
             self._total = dict(ssn.state.total)
@@ -122,10 +123,13 @@ class Remembered:
     def everybody(self, state: ClusterState, signature: object, chooser: Chooser, backlog: Backlog) -> bool:
         """Between two sessions: is everybody who waits for room still known to be in vain?
 
-        Plugins cannot be asked then, so it is not known where a refusal follows from what they say of a queue. A gang
-        for which there is other room than there was, and still too little, is from now on refused for that.
+        Plugins cannot be asked then, so it is not known where a refusal follows from what they say of a queue, or where
+        a node changed. A gang for which there is other room than there was, and still too little, is from now on
+        refused for that.
         """
-        if self._by_queue or not backlog.keep_only_waiting(state.backlog_changes.values(), (id(state), signature)):
+        if self._by_queue or self._changed != state.table.changed.position:
+            return False
+        if not backlog.keep_only_waiting(state.backlog_changes.values(), (id(state), signature)):
             return False
         state.backlog_changes = {}
         others = self._follow(state, signature, chooser, backlog, lambda _: False)
