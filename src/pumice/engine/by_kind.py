@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from itertools import islice
 from typing import Final, TypeAlias
 
@@ -211,9 +211,11 @@ class ByKind:
             if max(classes.first.fit_dims, default=0) >= rows.table.width:
                 return None
             idle = rows.matrix(rows.table.idle, asked_lines(classes.first)[0])
-            for free, wanted in zip(idle, classes.wanted_lines(), strict=True):
-                enough = free >= wanted
-                ok = enough if ok is None else ok & enough
+            parts = classes.wanted_parts(len(rows))
+            if len(parts) == 1:
+                ok = np.logical_and.reduce(idle[:, None] >= parts[0], axis=0)
+            else:
+                ok = reduce(np.logical_and, [free >= part[0] for free, part in zip(idle, parts, strict=True)])
         for f in way.filters:
             code = guard.objections_of_classes(f, classes, rows)
             if code is None:

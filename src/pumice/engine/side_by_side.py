@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,8 @@ from pumice.model.task import TaskClass
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 G = TypeVar("G", bound=np.generic)
+_MANY: Final = 2048
+"""With so many pairs of a class and a row it pays to work on resources one by one."""
 
 
 class ClassAmounts:
@@ -33,8 +35,8 @@ class ClassAmounts:
             np.array(((klass.nonzero_cpu,), (klass.nonzero_memory,)), dtype=np.int64)
         )
         self._lines: dict[tuple[int, ...], slice | npt.NDArray[np.intp] | None] = {}
-        self._wanted_lines: list[Ints] | None = None
-        self._floats: dict[tuple[int, ...] | None, list[Floats]] = {}
+        self._wanted_parts: dict[bool, list[Ints]] = {}
+        self._floats: dict[tuple[tuple[int, ...] | None, bool], list[Floats]] = {}
 
     @classmethod
     def of(cls, classes: Sequence[TaskClass]) -> ClassAmounts:
@@ -60,7 +62,7 @@ class ClassAmounts:
         amounts[:, at] = klass.fit_values
         nonzero_requested[:, at] = klass.nonzero_cpu, klass.nonzero_memory
         self._size = max(self._size, at + 1)
-        self._wanted_lines = None
+        self._wanted_parts.clear()
         self._floats.clear()
 
     @property
@@ -86,27 +88,31 @@ class ClassAmounts:
         found: Ints = self._amounts[lines]
         return found[:, : self._size, None]
 
-    def wanted_lines(self) -> list[Ints]:
-        """As `wanted`, each resource for itself: one number where every class asks for the same.
+    def wanted_parts(self, rows: int) -> list[Ints]:
+        """As `wanted`; or a part for each resource, where so many rows make it pay that all ask for one alike.
 
-        What is worked out with such a line is worked out once for all classes.
+        That has then one place for all classes: what is worked out with it is worked out once.
         """
-        if self._wanted_lines is None:
-            self._wanted_lines = _line_by_line(self.wanted)
-        return self._wanted_lines
-
-    def request_lines(self, dims: tuple[int, ...]) -> list[Floats]:
-        """As `requests`, in the form of `wanted_lines` and as floats."""
-        known = self._floats.get(dims)
+        many = rows * self._size >= _MANY
+        known = self._wanted_parts.get(many)
         if known is None:
-            known = self._floats[dims] = _line_by_line(self.requests(dims).astype(np.float64))
+            known = self._wanted_parts[many] = _parts(self.wanted, many)
         return known
 
-    def nonzero_request_lines(self) -> list[Floats]:
-        """As `nonzero_requested`, in the form of `wanted_lines` and as floats."""
-        known = self._floats.get(None)
+    def request_parts(self, dims: tuple[int, ...], rows: int) -> list[Floats]:
+        """As `requests`, in the form of `wanted_parts` and as floats."""
+        many = rows * self._size >= _MANY
+        known = self._floats.get((dims, many))
         if known is None:
-            known = self._floats[None] = _line_by_line(self.nonzero_requested.astype(np.float64))
+            known = self._floats[dims, many] = _parts(self.requests(dims).astype(np.float64), many)
+        return known
+
+    def nonzero_request_parts(self, rows: int) -> list[Floats]:
+        """As `nonzero_requested`, in the form of `wanted_parts` and as floats."""
+        many = rows * self._size >= _MANY
+        known = self._floats.get((None, many))
+        if known is None:
+            known = self._floats[None, many] = _parts(self.nonzero_requested.astype(np.float64), many)
         return known
 
 
@@ -119,11 +125,15 @@ def _lines_of(dims: tuple[int, ...], known: tuple[int, ...]) -> slice | npt.NDAr
     return np.array([known.index(d) for d in dims], dtype=np.intp)
 
 
-def _line_by_line(amounts: npt.NDArray[G]) -> list[npt.NDArray[G]]:
-    lines = list(read_only(amounts))
-    if amounts.shape[1] == 1:
-        return lines
-    return [line[:1] if np.logical_and.reduce(line == line[0], axis=None) else line for line in lines]
+def _parts(amounts: npt.NDArray[G], many: bool) -> list[npt.NDArray[G]]:
+    """Each resource for itself where one of several is asked for alike, else all of them together."""
+    amounts = read_only(amounts)
+    if not many or len(amounts) == 1 or amounts.shape[1] == 1:
+        return [amounts]
+    alike = np.logical_and.reduce(amounts == amounts[:, :1], axis=(1, 2)).tolist()
+    if not any(alike):
+        return [amounts]
+    return [amounts[at : at + 1, :1] if same else amounts[at : at + 1] for at, same in enumerate(alike)]
 
 
 def _wider(lines: Ints) -> Ints:

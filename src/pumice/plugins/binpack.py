@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.allocatable_floats import AllocatableFloats
-from pumice.engine.kept_lines import Held, KeptLines
+from pumice.engine.kept_lines import Held, HeldByOne, KeptLines
 from pumice.engine.rows import NodeRows, lines_of
 from pumice.engine.scope import Scope
 from pumice.engine.side_by_side import ClassAmounts
@@ -80,28 +80,31 @@ class Binpack(Plugin):
             return np.zeros((len(classes), len(rows)))
         kept = self._kept.get(plan.dims)
         if kept is None:
-            kept = self._kept[plan.dims] = KeptLines(partial(_lines, plan.dims))
+            kept = self._kept[plan.dims] = KeptLines(partial(_lines, plan.dims), partial(_numbers, plan.dims))
         lines = kept.of(rows)
         if lines is None:
             return None
-        offered, used = lines[: len(plan.dims)], lines[len(plan.dims) :]
-        after = [held + asked for held, asked in zip(used, classes.request_lines(plan.dims), strict=True)]
-        parts = [amount / of for amount, of in zip(after, offered, strict=True)]
+        asked, n = classes.request_parts(plan.dims, len(rows)), len(plan.dims)
+        if len(asked) == 1:
+            return self._filled(plan, lines[n:, None] + asked[0], lines[:n, None])
+        offered = lines[:n]
+        after = [held + more[0] for held, more in zip(lines[n:], asked, strict=True)]
+        parts = [amounts / of for amounts, of in zip(after, offered, strict=True)]
         over: Bools = parts[0] > 1.0
         for part in parts[1:]:
             over = over | (part > 1.0)
         if not plan.even:
-            weights = plan.weights.ravel().tolist()
-            parts = [amount * by / of for amount, by, of in zip(after, weights, offered, strict=True)]
+            weights = plan.weights.ravel()
+            parts = [amounts * by / of for amounts, by, of in zip(after, weights, offered, strict=True)]
         total = self._total(plan, parts, over)
         return total if len(total) == len(classes) else np.repeat(total, len(classes), axis=0)
 
-    def _filled(self, plan: _Plan, after: npt.NDArray[np.int64], offered: Floats) -> Floats:
+    def _filled(self, plan: _Plan, after: npt.NDArray[np.int64] | Floats, offered: Floats) -> Floats:
         """How full nodes would be *after* it."""
         parts = after / offered
         over: Bools = np.maximum.reduce(parts, axis=0) > 1.0
         if not plan.even:
-            parts = after * plan.weights / offered
+            parts = after * plan.weights.reshape(-1, *(1,) * (after.ndim - 1)) / offered
         return self._total(plan, parts, over)
 
     def _total(self, plan: _Plan, parts: Sequence[Floats] | Floats, over: Bools) -> Floats:
@@ -166,6 +169,12 @@ def _lines(dims: tuple[int, ...], held: Held) -> Floats | None:
     """What is offered of resources and what is used of it; None where some node does not offer some resource."""
     offered = held.offered(dims)
     return None if offered is None else np.concatenate((offered, held.used(dims)))
+
+
+def _numbers(dims: tuple[int, ...], held: HeldByOne) -> list[float] | None:
+    """The same of one row."""
+    offered = held.offered(dims)
+    return None if offered is None else [*offered, *held.used(dims)]
 
 
 def _added(parts: Sequence[Floats] | Floats) -> Floats:

@@ -65,7 +65,8 @@ class RowKinds:
             self._shape = (0, 0)
             return False
         self.amounts.changed.trim(_REMEMBERED)
-        self.make_room()
+        if len(self._empty) > self.most_empty:
+            self.make_room()
         return True
 
     def make_room(self, more: int = 0) -> None:

@@ -211,10 +211,9 @@ class NodeTable:
                 return first, kinds
         raise AssertionError("unreachable")
 
-    def held_by(self, rows: npt.NDArray[np.intp] | None) -> tuple[Ints, Ints, Ints]:
-        """What is allocatable and used of each resource, and nonzero_requested, on some rows or on all."""
-        held = self._block[:, : self.size] if rows is None else self._block.take(rows, axis=1)
-        width, used = self.width, _USED * self.width
+    def held_by(self, row: int) -> tuple[list[int], list[int], list[int]]:
+        """What is allocatable and used of each resource, and nonzero_requested of cpu and memory, on one row."""
+        held, width, used = self._block[:, row].tolist(), self.width, LEDGERS.index("used") * self.width
         return held[:width], held[used : used + width], held[-4:-2]
 
     def free_soon(self, d: int, row: int) -> int:

@@ -11,7 +11,7 @@ import pytest
 from pumice import NodeRows
 from pumice.engine import views
 from pumice.engine.allocatable_floats import AllocatableFloats
-from pumice.engine.kept_lines import Held, KeptLines
+from pumice.engine.kept_lines import Held, HeldByOne, KeptLines
 from pumice.engine.views import ClassView, ViewCache
 from pumice.model.events import Gone, Seen
 from pumice.model.resources import CPU, MEMORY, dim
@@ -89,18 +89,18 @@ def test_lines_that_follow_rows_are_those_that_are_made_of_all_rows() -> None:
         *(job(f"j{n}", tasks=2, cpu=1, memory=f"{n + 1}Gi", gpu=n, on=[f"n{n}", "n4"]) for n in range(4)),
     )
     table = made.state.table
-    for make in (
-        partial(across.lines, (CPU, MEMORY)),
-        partial(across.lines, (CPU, MEMORY, gpu)),
-        partial(binpack._lines, (CPU, gpu)),
-    ):
+    ways: list[tuple[Any, Any, tuple[int, ...]]] = [
+        (across.lines, across.numbers, (CPU, MEMORY)),
+        (across.lines, across.numbers, (CPU, MEMORY, gpu)),
+        (binpack._lines, binpack._numbers, (CPU, gpu)),
+    ]
+    for make_lines, make_numbers, dims in ways:
+        make, make_one = partial(make_lines, dims), partial(make_numbers, dims)
         lines = make(Held(table))
-        assert lines is not None
         for row in range(table.size):
-            alone = make(Held(table, np.array([row])))
-            assert alone is not None
-            assert np.array_equal(lines[:, [row]], alone)
-        kept = KeptLines(make)
+            assert np.array_equal(lines[:, [row]], make(Held(table, np.array([row]))))
+            assert lines[:, row].tolist() == make_one(HeldByOne(table, row))
+        kept = KeptLines(make, make_one)
         for touched in range(3):
             made.state.apply(Seen(node(f"n{touched}", cpu=9, memory="3Gi", gpu=8)))
             followed = kept.of(NodeRows(table))
@@ -109,6 +109,7 @@ def test_lines_that_follow_rows_are_those_that_are_made_of_all_rows() -> None:
     made.state.apply(Seen(node("n1", cpu=0)))
     assert across.lines((CPU, MEMORY), Held(table)) is None
     assert across.lines((CPU, MEMORY), Held(table, np.array([table.by_name["n1"].row]))) is None
+    assert across.numbers((CPU, MEMORY), HeldByOne(table, table.by_name["n1"].row)) is None
 
 
 def test_rows_that_hold_equal_amounts_are_of_one_kind_and_others_are_not() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pumice import NodeRows
+from pumice.engine import side_by_side
 from pumice.engine.allocatable_floats import AllocatableFloats
 from pumice.engine.side_by_side import ClassAmounts
 from pumice.framework.arguments import Arguments
@@ -40,9 +41,11 @@ def test_the_balance_of_three_resources_is_the_same_both_ways() -> None:
 @pytest.mark.parametrize("gpus", [(0, 0, 0), (1, 1, 1), (1, 2, 3)])
 @pytest.mark.parametrize("memory", [("2Gi", "2Gi", "2Gi"), ("1Gi", "2Gi", "3Gi")])
 @pytest.mark.parametrize("cpu", [(1, 1, 1), (1, 2, 3)])
+@pytest.mark.parametrize("pays", [0, 2048])
 def test_scores_of_many_classes_are_those_of_each(
-    cpu: tuple[float, ...], memory: tuple[str, ...], gpus: tuple[int, ...]
+    cpu: tuple[float, ...], memory: tuple[str, ...], gpus: tuple[int, ...], pays: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(side_by_side, "_MANY", pays)
     made = session(
         *(node(f"n{n}", cpu=3 + n, memory=f"{7 + 2 * n}Gi", gpu=8) for n in range(9)),
         *(job(f"j{n}", tasks=2, cpu=1.3, memory=f"{n % 4 + 1}Gi", gpu=n % 3, on=[f"n{n}", "n8"]) for n in range(8)),

@@ -11,19 +11,21 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.kept_lines import Held, KeptLines
+from pumice.engine.kept_lines import Held, HeldByOne, KeptLines
 from pumice.engine.rows import NodeRows
 from pumice.engine.side_by_side import ClassAmounts
 from pumice.model.resources import CPU, MEMORY
 from pumice.plugins.nodeorder.arithmetic import (
     GPU,
-    MAX,
     asks_for_any,
     averaged,
     evenness_apart,
+    evenness_of_one,
     evenness_of_three,
     evenness_of_two,
     gained,
+    percents,
+    requested,
 )
 
 Floats = npt.NDArray[np.float64]
@@ -37,7 +39,7 @@ class ScoresAcross:
 
     def __init__(self, least: int, most: int, balanced: int) -> None:
         self._least, self._most, self._balanced = least, most, balanced
-        self._kept = {of: KeptLines(partial(lines, of)) for of in (_TWO, _AND_GPU)}
+        self._kept = {of: KeptLines(partial(lines, of), partial(numbers, of)) for of in (_TWO, _AND_GPU)}
 
     def scores(self, classes: ClassAmounts, rows: NodeRows) -> Floats | None:
         """By class and row; None where not every node offers both resources, or too much for exactness."""
@@ -45,36 +47,46 @@ class ScoresAcross:
         kept = self._kept[of].of(rows)
         if kept is None:
             return None
-        n = len(of)
-        free, offered, held, even = kept[:2], kept[2 : 2 + n], kept[2 + n : 2 + 2 * n], kept[-1]
+        n, balances = len(of), bool(self._balanced) and asks_for_any(classes.first)
+        free, offered, held = kept[:2], kept[2 : 2 + n], kept[2 + n : 2 + 2 * n]
         total: Floats | None = None
         if self._least or self._most:
-            asked = classes.nonzero_request_lines()
-            total = self._free([f - MAX * a for f, a in zip(free, asked, strict=True)], offered[:2])
-        if self._balanced and asks_for_any(classes.first):
-            asked = classes.request_lines(of)
-            parts = [(h + a) / o for h, a, o in zip(held, asked, offered, strict=True)]
-            gain = gained(even, _evenness(parts), self._balanced)
+            asked = classes.nonzero_request_parts(len(rows))
+            if len(asked) == 1:
+                total = requested(free[:, None] - asked[0], offered[:2, None], self._least, self._most)
+            else:
+                total = self._requested(free, asked, offered[:2])
+        if balances:
+            asked = classes.request_parts(of, len(rows))
+            if len(asked) == 1:
+                after = held[:, None] + asked[0]
+                after /= offered[:, None]
+                even = _evenness(after)
+            else:
+                even = _evenness_cut([(h + a[0]) / o for h, a, o in zip(held, asked, offered, strict=True)])
+            gain = gained(kept[-1], even, self._balanced)
             total = gain if total is None else total + gain
         if total is None:
             return np.zeros((len(classes), len(rows)))
         return total if len(total) == len(classes) else np.repeat(total, len(classes), axis=0)
 
-    def _free(self, left: Sequence[Floats], offered: Floats) -> Floats:
-        """Least and most requested, each times its weight, where so many hundredths would be *left*; changes them."""
-        for line in left:
-            np.maximum(line, 0.0, out=line)
-        taken = [MAX * o - line for o, line in zip(offered, left, strict=True)] if self._most else []
-        total = averaged(_percents(left, offered), self._least) if self._least else None
-        if taken:
-            part = averaged(_percents(taken, offered), self._most)
-            total = part if total is None else total + part
+    def _requested(self, free: Floats, asked: Sequence[Floats], offered: Floats) -> Floats:
+        """As `requested` says, each resource for itself."""
+        left = [np.maximum(f - a[0], 0.0) for f, a in zip(free, asked, strict=True)]
+        taken = [of - line for of, line in zip(offered, left, strict=True)] if self._most else []
+        total: Floats | None = None
+        for amounts, weight in ((left, self._least), (taken, self._most)):
+            if weight:
+                for line, of in zip(amounts, offered, strict=True):
+                    percents(line, of)
+                own = averaged(amounts[0] + amounts[1], weight)
+                total = own if total is None else total + own
         assert total is not None
         return total
 
 
 def lines(of: tuple[int, ...], held: Held) -> Floats | None:
-    """A hundred times the cpu and memory that are free of requests; what is offered and used; how even that is.
+    """Cpu and memory that are free of requests; of each resource what is offered and used; how even that is.
 
     None where not every node offers each of the resources.
     """
@@ -83,22 +95,26 @@ def lines(of: tuple[int, ...], held: Held) -> Floats | None:
         return None
     used = held.used(of)
     free = offered[:2] - held.nonzero_requested
-    free *= MAX
-    evenness = evenness_of_two if of == _TWO else evenness_of_three
-    return np.concatenate((free, offered, used, evenness(used / offered)[None]))
+    return np.concatenate((free, offered, used, _evenness(used / offered)[None]))
 
 
-def _percents(hundredths: Sequence[Floats], offered: Floats) -> Floats:
-    """Of cpu and memory the percent, cut off, together. Changes *hundredths*."""
-    for line, of in zip(hundredths, offered, strict=True):
-        np.divide(line, of, out=line)
-        np.floor(line, out=line)
-    cpu, memory = hundredths
-    return cpu + memory
+def numbers(of: tuple[int, ...], held: HeldByOne) -> list[float] | None:
+    """The same of one row."""
+    offered = held.offered(of)
+    if offered is None:
+        return None
+    used = held.used(of)
+    free = [o - a for o, a in zip(offered, held.nonzero_requested, strict=False)]
+    return [*free, *offered, *used, evenness_of_one([u / o for u, o in zip(used, offered, strict=True)])]
 
 
-def _evenness(parts: Sequence[Floats]) -> Floats:
+def _evenness(parts: Floats) -> Floats:
+    return evenness_of_two(parts) if len(parts) == 2 else evenness_of_three(parts)
+
+
+def _evenness_cut(parts: Sequence[Floats]) -> Floats:
+    """The same of lines that need not be of equal height; changes them."""
     if len(parts) > 2:
         return evenness_of_three(np.array(np.broadcast_arrays(*parts)))
-    cpu, memory = (np.minimum(part, 1.0, out=part) for part in parts)
-    return evenness_apart(cpu - memory)
+    cpu, memory = parts
+    return evenness_apart(np.minimum(cpu, 1.0, out=cpu) - np.minimum(memory, 1.0, out=memory))

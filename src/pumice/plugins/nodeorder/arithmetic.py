@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -20,6 +22,31 @@ def asks_for_any(klass: TaskClass) -> bool:
     """Does the class ask for any of the balanced resources? The score is left out for others."""
     requests = klass.requests
     return bool(requests.get(CPU) or requests.get(MEMORY) or requests.get(GPU))
+
+
+def requested(left: Floats, offered: Floats, least: int, most: int) -> Floats:
+    """Least and most requested, each times its weight, where so much would be *left*, which is changed."""
+    np.maximum(left, 0.0, out=left)
+    taken = offered - left if most else None
+    total = _percent(left, offered, least) if least else None
+    if taken is not None:
+        part = _percent(taken, offered, most)
+        total = part if total is None else total + part
+    assert total is not None
+    return total
+
+
+def _percent(amounts: Floats, offered: Floats, weight: int) -> Floats:
+    """The amounts of cpu and memory in percent of what is offered, averaged, each step cut off, times *weight*."""
+    percents(amounts, offered)
+    return averaged(amounts[0] + amounts[1], weight)
+
+
+def percents(amounts: Floats, offered: Floats) -> None:
+    """Make percents, cut off, of amounts."""
+    amounts *= MAX
+    amounts /= offered
+    np.floor(amounts, out=amounts)
 
 
 def averaged(both: Floats, weight: int) -> Floats:
@@ -74,3 +101,13 @@ def evenness_of_three(parts: Floats) -> Floats:
     apart *= MAX
     np.floor(apart, out=apart)
     return apart
+
+
+def evenness_of_one(parts: Sequence[float]) -> float:
+    """As `evenness_of_two` or `evenness_of_three` say of a node that is used to so many parts."""
+    cut = [min(part, 1.0) for part in parts]
+    if len(cut) == 2:
+        return math.floor((1.0 - abs(cut[0] - cut[1]) * 0.5) * MAX)
+    mean = (cut[0] + cut[1] + cut[2]) / 3
+    squares = [(part - mean) * (part - mean) for part in cut]
+    return math.floor((1.0 - math.sqrt((squares[0] + squares[1] + squares[2]) / 3)) * MAX)

@@ -19,10 +19,10 @@ from pumice.plugins.nodeorder.arithmetic import (
     GPU,
     MAX,
     asks_for_any,
-    averaged,
     evenness_of_three,
     evenness_of_two,
     gained,
+    requested,
 )
 from pumice.state.table import NodeTable
 
@@ -92,7 +92,7 @@ class RequestScores:
             after = rows.matrix(table.nonzero_requested, _BOTH) + nonzero_requested
             if extra is not None:
                 after += nonzero_requested * extra
-            total = self._free(offered - after, offered)
+            total = requested(offered - after, offered, self._least, self._most)
         if asks:
             lines, evenness, of = _BOTH, evenness_of_two, offered
             if with_gpus is not None:
@@ -111,17 +111,6 @@ class RequestScores:
             gain = gained(before, after, self._balanced)
             total = gain if total is None else np.add(total, gain, out=total)
         return np.zeros(len(rows)) if total is None else total
-
-    def _free(self, left: Floats, offered: Floats) -> Floats:
-        """Least and most requested, each times its weight, where so much would be *left*, which is changed."""
-        np.maximum(left, 0.0, out=left)
-        taken = offered - left if self._most else None
-        total = _percent(left, offered, self._least) if self._least else None
-        if taken is not None:
-            part = _percent(taken, offered, self._most)
-            total = part if total is None else total + part
-        assert total is not None
-        return total
 
     def _by_free(self, klass: TaskClass, rows: NodeRows) -> Ints:
         cpu, memory = rows.allocatable[CPU], rows.allocatable[MEMORY]
@@ -174,14 +163,6 @@ class RequestScores:
         if d >= len(held):
             return np.zeros(len(rows), dtype=np.int64)
         return np.asarray(rows.take(held[d]), dtype=np.int64)
-
-
-def _percent(amounts: Floats, offered: Floats, weight: int) -> Floats:
-    """The amounts of cpu and memory in percent of what is offered, averaged, each step cut off, times *weight*."""
-    amounts *= MAX
-    amounts /= offered
-    np.floor(amounts, out=amounts)
-    return averaged(amounts[0] + amounts[1], weight)
 
 
 def _evenness(offered: list[Ints], used: list[Ints]) -> Ints:

@@ -159,5 +159,7 @@ def room_for_a_pod(_: Task | None, rows: NodeRows) -> Reasons:
 
 def room_for_any_pod(classes: ClassAmounts, rows: NodeRows) -> Reasons:
     """The same, whatever the class."""
-    objections = room_for_a_pod(None, rows)[None]
-    return objections if len(classes) == 1 else np.repeat(objections, len(classes), axis=0)
+    objections = room_for_a_pod(None, rows)
+    if np.count_nonzero(objections):
+        return np.repeat(objections[None], len(classes), axis=0)
+    return np.zeros((len(classes), len(rows)), dtype=np.int32)
