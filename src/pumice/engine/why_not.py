@@ -110,7 +110,11 @@ class WhyNot:
     ) -> tuple[dict[int, int], int]:
         evaluator, klass = self._evaluator, view.task.klass
         future_ok = evaluator.future_ok(view)
-        follows = within is None and not full and not view.session_filters
+        as_now = (view.touched_at, view.changed_at) == (
+            evaluator.table.touched.position,
+            evaluator.table.changed.position,
+        )
+        follows = as_now and within is None and not full and not view.session_filters
         if follows and view.counted is not None and view.counted.follow(view, evaluator.table, future_ok):
             return view.counted.counts, view.counted.nodes
         valid = evaluator.table.valid[: view.size]

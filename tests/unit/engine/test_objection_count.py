@@ -94,3 +94,20 @@ def test_what_is_asked_anew_for_every_task_is_not_kept() -> None:
         found = ssn.search.chooser.choose(task_of(ssn, name))
         assert isinstance(found, FitError)
         assert str(found) == f"0/3 nodes are unavailable: 3 {text}."
+
+
+def test_who_asks_late_why_a_task_did_not_fit_leaves_nothing_wrong_behind() -> None:
+    ssn = session(
+        *(node(f"n{n}", cpu=4) for n in range(6)), job("runs", cpu=4, on="n0"), job("a", cpu=4), job("b", cpu=4)
+    )
+    for n in range(1, 6):
+        ssn.state.apply_all(Seen(obj) for obj in job(f"runs{n}", cpu=4, on=f"n{n}"))
+    asked, other, room = task_of(ssn, "a-0"), task_of(ssn, "b-0"), ssn.state.nodes["n0"]
+    ssn.state.set_status(task_of(ssn, "runs-0"), S.RELEASING, room)
+    ssn.state.set_status(other, S.PIPELINED, room)
+    error = ssn.search.chooser.choose(asked)
+    assert isinstance(error, FitError)
+    ssn.state.set_status(other, S.PENDING, None)
+    assert "1 had no room when it was asked for, 5 Insufficient cpu" in str(error)
+    assert told(ssn, asked) == told(ssn, asked, anew=True)
+    assert told(ssn, asked)[2] == "0/6 nodes are unavailable: 5 Insufficient cpu."
