@@ -40,7 +40,9 @@ class GangPreempt(Action):
             queue = queues.pop()
             jobs = ssn.orders.job_heap(starving.of(queue))
             while jobs:
-                maker.serve(queue, jobs.pop())
+                job = jobs.pop()
+                if maker.could_help(job):
+                    maker.serve(queue, job)
 
 
 def _lesser(ssn: Session) -> Callable[[Job], Iterator[Job]]:

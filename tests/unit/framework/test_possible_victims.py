@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pumice.framework.evicting.gang_eviction import GangEviction
 from pumice.framework.evicting.possible import PossibleVictims
 from pumice.testing import Scenario
 
@@ -36,3 +37,24 @@ def test_nodes_are_looked_at_where_somebody_may_go(
     result = scenario.run(actions=["allocate", action], plugins=PLUGINS)
     assert len(result.evictions) == evicted
     assert set(looked) == ({"waits-0"} if evicted else set())
+
+
+@pytest.mark.parametrize(("asks", "priority", "served"), [(3, 5, True), (5, 5, False), (5, 20, True)])
+def test_a_gang_is_served_where_somebody_may_go_or_there_is_room(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch, asks: int, priority: int, served: bool
+) -> None:
+    """Four of the node's cpu are free, and the queue takes no more."""
+    found: list[str] = []
+    serve = GangEviction.serve
+
+    def watched(self: GangEviction, queue: Any, job: Any, may_evict: Any = None) -> bool:
+        found.append(job.name)
+        return serve(self, queue, job, may_evict)
+
+    monkeypatch.setattr(GangEviction, "serve", watched)
+    scenario.queue("default", capability={"cpu": 8})
+    scenario.node("n", cpu=12)
+    scenario.job("runs", cpu=8, on="n", priority=10)
+    scenario.job("waits", cpu=asks, priority=priority, phase="Inqueue")
+    scenario.run(actions=["allocate", "gangpreempt"], plugins=[*PLUGINS, ["capacity"]])
+    assert found == (["waits"] if served else [])

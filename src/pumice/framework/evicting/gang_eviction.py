@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+import numpy as np
+import numpy.typing as npt
 
 from pumice.engine.hypernodes import TopologyDomain
 from pumice.framework.evicting.bundles import Bundle, allowed_only, bundles_of, in_order, sum_of
@@ -63,6 +66,20 @@ class GangEviction:
         self._spares = spares(ssn)
         self._plans = GangPlans(ssn, rules.action, spares=self._spares)
         self._heeds_never = not ssn.compat.unasked_never
+        self._free_in: dict[str, Resources] = {}
+        """What domains have free, as long as no row changes."""
+        self._free_at = -1
+
+    def could_help(self, job: Job) -> bool:
+        """Might somebody go for the job, or one of its waiting tasks find room as it is? A cheap test for `serve`."""
+        if next(self._candidates(job, self._ssn.nodes), None) is not None:
+            return True
+        if not self._spares:
+            return False
+        free, waiting = self._free_anywhere(), job.with_status(S.PENDING).values()
+        if any(task.invalid for task in waiting):  # which is told of them
+            return True
+        return any(sum_of([task]).less_equal(free) for task in {task.klass.id: task for task in waiting}.values())
 
     def serve(self, queue: Queue, job: Job, may_evict: Callable[[Sequence[Task]], object] | None = None) -> bool:
         """Evict for the job and promise it its places, or nothing. *may_evict* is asked about what is to be placed."""
@@ -103,7 +120,7 @@ class GangEviction:
         free, need, job = self._free(domain), wanted.need, wanted.job
         if self._spares and need.less_equal(free) and self._plans.make([], wanted, domain, statement):
             return True
-        candidates = self._candidates(job, domain)
+        candidates = self._candidates(job, domain.nodes)
         first = next(candidates, None)
         if first is None:
             return False
@@ -151,10 +168,29 @@ class GangEviction:
 
     def _free(self, domain: TopologyDomain) -> Resources:
         """What is idle or being released in the domain."""
-        table = self._ssn.state.table
-        rows = [n.row for n in domain.nodes.values()]
-        total = (table.idle[:, rows] + table.releasing[:, rows]).sum(axis=1)
-        return Resources({d: int(v) for d, v in enumerate(total.tolist()) if v})
+        known = self._known_free().get(domain.name)
+        if known is None:
+            table, rows = self._ssn.state.table, [n.row for n in domain.nodes.values()]
+            known = _amounts((table.idle[:, rows] + table.releasing[:, rows]).sum(axis=1))
+            self._free_in[domain.name] = known
+        return known
+
+    def _free_anywhere(self) -> Resources:
+        """No less than what is idle or being released in any domain, whatever nodes hold more than they have."""
+        known = self._known_free().get("")
+        if known is None:
+            table = self._ssn.state.table
+            known = _amounts(np.maximum(table.idle + table.releasing, 0)[:, : table.size].sum(axis=1))
+            self._free_in[""] = known
+        return known
+
+    def _known_free(self) -> dict[str, Resources]:
+        """What is known of domains, by name; without one: of all nodes."""
+        position = self._ssn.state.table.touched.position
+        if self._free_at != position:
+            self._free_at = position
+            self._free_in.clear()
+        return self._free_in
 
     def _bundles(self, wanted: Wanted, domain: TopologyDomain, candidates: list[Task]) -> list[Bundle]:
         """Permitted victims in the domain, budgets aside, in the order in which they are taken."""
@@ -176,9 +212,9 @@ class GangEviction:
         """Is a gang being bound in this cycle, so that half of it would stay, or have others just gone for it?"""
         return bool(job.count(S.ALLOCATED, S.BINDING) or places_held(self._ssn, job, now=True))
 
-    def _candidates(self, job: Job, domain: TopologyDomain) -> Iterator[Task]:
+    def _candidates(self, job: Job, nodes: Container[str]) -> Iterator[Task]:
         """Whom the rules permit to go for a job, jobs in order: what it costs follows from how many these are."""
-        filters, nodes = self._ssn.anybody(VICTIM_FILTER), domain.nodes
+        filters = self._ssn.anybody(VICTIM_FILTER)
         for other in self._rules.others(job):
             if not _gang_preemptable(other) or (filters and not self._ssn.victim_filter(job, other)):
                 continue
@@ -186,6 +222,10 @@ class GangEviction:
                 for victim in other.with_status(status).values():
                     if victim.preemptable and victim.node_name in nodes:
                         yield victim
+
+
+def _amounts(sums: npt.NDArray[np.int64]) -> Resources:
+    return Resources({d: v for d, v in enumerate(sums.tolist()) if v})
 
 
 def _first_to_try(chosen: list[Bundle], places: EnoughPlaces | None) -> Iterator[list[Bundle]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,8 @@ Victims: TypeAlias = Point[[Task, Sequence[Task]], Any, list[Task] | None]
 Group: TypeAlias = tuple[str, tuple[Hashable, ...]]
 """A queue, and what plugins go by when they say whose tasks are never victims."""
 
+_NOBODY: Final[frozenset[Group]] = frozenset()
+
 
 class PossibleVictims:
     """Those whom evictions of one action could reach, in groups; *point* is the question that says who may go."""
@@ -34,6 +36,7 @@ class PossibleVictims:
         self._spares = spares(ssn)
         self._known_groups: dict[Group, Group] = {}
         self._room: EvictableRoom[Group] | None = None
+        self._nobody: EvictableRoom[Group] | None = None
         self._worth: dict[tuple[str, tuple[Hashable, ...], Hashable, int], int] = {}
         self._worth_at = -1
         self._possible_groups: dict[str, Collection[Group]] = {}
@@ -103,8 +106,15 @@ class PossibleVictims:
 
     def _could_fit(self, task: Task, from_queue: FromQueue) -> Bools:
         if self._room is None and not self._anybody(task, from_queue):  # nothing to add up
-            return EvictableRoom[Group](self._ssn.state.table, (), self._group_of).could_fit(task.klass, frozenset())
+            return self._none.could_fit(task.klass, _NOBODY)
         return self.room.could_fit(task.klass, frozenset(self._admitted(task, from_queue, self.room.groups())))
+
+    @property
+    def _none(self) -> EvictableRoom[Group]:
+        """What there is where nobody goes."""
+        if self._nobody is None:
+            self._nobody = EvictableRoom(self._ssn.state.table, (), lambda _: None)
+        return self._nobody
 
     @property
     def room(self) -> EvictableRoom[Group]:
