@@ -34,7 +34,7 @@ _NOTHING: Final = np.iinfo(np.int64).min
 class FitsNowhere:
     """The classes that are known to fit nowhere, by their keys, as of a place in the logs of the node table."""
 
-    __slots__ = ("_asks", "_at", "_free", "_keys", "_needs", "_open", "_slots", "fell")
+    __slots__ = ("_asks", "_at", "_free", "_keys", "_needs", "_open", "_slots", "doubtful", "fell")
 
     def __init__(self) -> None:
         self._slots: dict[Hashable, int] = {}
@@ -46,6 +46,8 @@ class FitsNowhere:
         self._at = (-1, -1, -1)
         self.fell: list[Hashable] | None = None
         """The classes that may fit somewhere since somebody last looked; None: perhaps all."""
+        self.doubtful: set[Hashable] = set()
+        """Those of them that may only because a node changed which has room, and which perhaps may not be used."""
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -57,6 +59,7 @@ class FitsNowhere:
         self._needs = self._needs[:0]
         self._open = OpenRows()
         self.fell = None
+        self.doubtful.clear()
 
     def note(self, key: Hashable, klass: TaskClass, table: NodeTable, open_rows: Bools | None = None) -> None:
         """The class was looked at on all nodes as they are now, and fits none.
@@ -104,35 +107,38 @@ class FitsNowhere:
         if not self._slots:
             return
         rows = table.touched.since(touched) if size == now[0] else None
-        if rows is not None and changed != now[1]:
-            rows = self._with_changed(rows, table.changed.since(changed), size)
-        if rows is None or len(rows) * len(self._keys) > _MOST:
+        others = table.changed.since(changed) if changed != now[1] else set()
+        if rows is None or others is None or len(others) > max(size // 4, 1):
             self.clear()
-        elif len(rows) * len(self._slots) <= _FEW:
-            for key in self._that_may_fit(rows, table):
+            return
+        for key in self._that_may_fit(rows - others, table):
+            self.forget(key)
+        if others:
+            self._open.open_up(others)
+            for key in self._that_may_fit(others, table):
                 self.forget(key)
-        elif rows:
-            index = np.fromiter(rows, dtype=np.intp, count=len(rows))
-            width = self._needs.shape[1]
-            free = table.idle[:width, index]
-            if table.in_flux:
-                free = free + table.releasing[:width, index] - table.pipelined[:width, index]
-            asked = np.flatnonzero((self._needs != _NOTHING).any(axis=0))
-            might = self._open.at(index, len(self._needs))
-            for d in asked.tolist():
-                might &= self._needs[:, d, None] <= free[d]
-            for slot in np.flatnonzero(might.any(axis=1)).tolist():
-                self.forget(self._keys[slot])
+                self.doubtful.add(key)
 
-    def _with_changed(self, rows: set[int], changed: set[int] | None, size: int) -> set[int] | None:
-        """The rows that are to be looked at where nodes changed; None where too many did."""
-        if changed is None or len(changed) > max(size // 4, 1):
-            return None
-        self._open.open_up(changed)
-        return rows | changed
+    def _that_may_fit(self, rows: set[int], table: NodeTable) -> list[Hashable]:
+        """The classes to which one of the rows is open that has room now, or once what is being released is gone."""
+        if not rows:
+            return []
+        if len(rows) * len(self._keys) > _MOST:
+            return list(self._slots)
+        if len(rows) * len(self._slots) <= _FEW:
+            return self._one_by_one(rows, table)
+        index = np.fromiter(rows, dtype=np.intp, count=len(rows))
+        width = self._needs.shape[1]
+        free = table.idle[:width, index]
+        if table.in_flux:
+            free = free + table.releasing[:width, index] - table.pipelined[:width, index]
+        asked = np.flatnonzero((self._needs != _NOTHING).any(axis=0))
+        might = self._open.at(index, len(self._needs))
+        for d in asked.tolist():
+            might &= self._needs[:, d, None] <= free[d]
+        return [self._keys[slot] for slot in np.flatnonzero(might.any(axis=1)).tolist()]
 
-    def _that_may_fit(self, rows: Iterable[int], table: NodeTable) -> list[Hashable]:
-        """The classes to which one of a few rows is open that has room now, or once what is being released is gone."""
+    def _one_by_one(self, rows: Iterable[int], table: NodeTable) -> list[Hashable]:
         cells, first, in_flux, found = table.cells, table.line_of_idle, table.in_flux, []
         for key, slot in self._slots.items():
             for row in rows:

@@ -421,3 +421,20 @@ def test_nobody_is_asked_about_a_node_that_changed_before_a_session_is_open() ->
         world.put(node("n1", cpu=1, labels={"shut": str(number)}))
         assert told(world.cycle()) == {"default/gang": "2 of 4 required tasks have a place"}
     assert not Labelled.strays
+
+
+def test_a_node_of_another_pool_that_changes_and_has_room_has_nobody_visited() -> None:
+    picky = msgspec.structs.replace(pod("any", cpu=2).spec, node_selector={"pool": "mine"})
+    objects = [queue("a"), node("n0", cpu=2, labels={"pool": "mine"}), *job("runs", queue="a", cpu=2, on="n0")]
+    objects += [node(f"free{n}", cpu=8, labels={"pool": "other"}) for n in range(8)]
+    objects += [obj for n in range(12) for obj in job(f"w{n}", queue="a", cpu=2, phase="Inqueue", spec=picky)]
+    world = World(assembly(Watches), *objects)
+    world.cycle()
+    words = told(world.cycle())
+    asked.clear()
+    world.put(node("free1", cpu=8, labels={"pool": "other"}, annotations={"seen": "now"}))
+    assert told(world.cycle()) == words
+    assert not asked
+    world.put(node("free1", cpu=8, labels={"pool": "mine"}))
+    assert list(world.cycle().binds.values()) == ["free1"] * 4
+    assert asked

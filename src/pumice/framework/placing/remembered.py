@@ -161,6 +161,7 @@ class Remembered:
         changed, backlog.changes = backlog.changes, []
         nowhere.catch_up(table)
         fell, nowhere.fell = nowhere.fell, []
+        doubtful, nowhere.doubtful = nowhere.doubtful, set()
         self._own = set()
         self.queues, self.errors = dict(self.queues), dict(self.errors)  # what was handed out stays as it is
         if holds_for != self._signature or fell is None:
@@ -168,8 +169,9 @@ class Remembered:
             self._forget()
             return {}
         for klass in fell:
-            for place in list(self._by_class.get(klass, ())):
-                self._drop(place)
+            if klass not in doubtful or not self._still_nowhere(klass, chooser):
+                for place in list(self._by_class.get(klass, ())):
+                    self._drop(place)
         for place in dict.fromkeys(changed):
             self._regroup(place, chooser, backlog, served)
         others: dict[Place, InVain] = {}
@@ -183,6 +185,18 @@ class Remembered:
                     others[place] = why
         self._touched = table.touched.position
         return others
+
+    def _still_nowhere(self, klass: Hashable, chooser: Chooser) -> bool:
+        """Look at all nodes for a class of which a node changed: does it fit none of them, and is so remembered?"""
+        places = self._by_class.get(klass, ())
+        known = [(place, self.queues[place[0]][place[1]]) for place in places]
+        error = chooser.why_not.hopeless(known[0][1].why.task) if known else None
+        if error is None:
+            return False
+        for place, its in known:
+            why = InVain(Refusal(Stage.NODES, error=error), Ground.NODES, its.why.task)
+            self._refuse_for(place, Known(why, its.jobs, klass), chooser.evaluator.table.touched.position)
+        return True
 
     def _drop_refused(self, queue: str) -> None:
         for group in list(self._by_queue[queue][1]):
