@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from pumice import Job, Plugin, Queue, Session, Task, Verdict, reject
 from pumice.testing import Scenario
 
@@ -63,3 +65,14 @@ def test_who_wants_to_be_told_of_jobs_that_are_tried_is_told_although_the_queue_
     assert not cycle.binds
     assert asked["prepared"] >= 3
     assert "default is full" in cycle.why("j29").text
+
+
+@pytest.mark.parametrize("compat", [None, "volcano"])
+@pytest.mark.parametrize(("asked", "bound"), [(True, {"default/small-0": "n0"}), (False, {})])
+def test_where_nobody_is_asked_whether_a_gang_may_wait_it_holds_what_it_was_given(
+    asked: bool, bound: dict[str, str], compat: str | None
+) -> None:
+    """It needs more than there is, and keeps others from what there is until the cycle ends."""
+    scenario = Scenario().node("n0", cpu=2).job("wide", tasks=4, cpu=1, priority=5).job("small", cpu=1, priority=1)
+    gang = {"name": "gang", "enableJobPipelined": asked}
+    assert scenario.run(actions=["allocate"], plugins=["priority", gang, "predicates"], compat=compat).binds == bound

@@ -168,8 +168,8 @@ class Questions(Asking):
     def needed_to_keep(self, job: Job) -> int:
         """How many more tasks must be placed, at least, before anything of the job is kept; 1 when nobody can say.
 
-        Tasks that wait for promised room count: a job that has enough of them is kept. A plugin that lets jobs wait
-        with less than they need (sla does) is asked, so nobody can say.
+        Tasks that wait for promised room count: a job that has enough of them is kept. Where a plugin lets jobs wait
+        with less than they need (sla does), or nobody is asked whether they may, nobody can say.
         """
         return int(self.more_needed(job)) - job.waiting_count if self.of_registrations(_needs_are_known) else 1
 
@@ -256,7 +256,8 @@ class Questions(Asking):
 
 def _needs_are_known(ssn: Questions) -> bool:
     known = {c.plugin for c in ssn.callbacks(t.JOB_READY) if c.needs}
-    return all(c.plugin in known for c in ssn.callbacks(t.JOB_PIPELINED))
+    waiting = ssn.callbacks(t.JOB_PIPELINED)
+    return bool(waiting) and all(c.plugin in known for c in waiting)
 
 
 def _allocatable_by_class(ssn: Questions) -> bool:
