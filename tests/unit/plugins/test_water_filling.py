@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from queue_worlds import queue
 
 from pumice.model.events import Seen
 from pumice.model.queue import MOST_WEIGHT, Queue
-from pumice.model.resources import CPU, MEMORY, TOLERANCE, Resources
+from pumice.model.resources import CPU, MEMORY, PODS, TOLERANCE, Resources
 from pumice.plugins.proportion.filling import Filling, guarantee_problem, pour, pour_in_rounds, real_capability
 from pumice.state.cluster import ClusterState
 from pumice.testing.builders import job, node, pod
+
+Rows: TypeAlias = list[list[float]]
 
 
 @st.composite
@@ -35,6 +38,14 @@ def clusters(draw: st.DrawFn, *, guarantees: bool) -> dict[str, Any]:
     limit = np.minimum(spare + guarantee, capability)
     request = matrix(100_000)
     return {"total": total, "weight": weight, "request": request, "limit": limit, "guarantee": guarantee}
+
+
+def world_of(request: Rows, *, total: list[float], weight: list[float]) -> dict[str, Any]:
+    """Inputs of `pour` without guarantees, where only the cluster limits."""
+    asked = np.array(request, dtype=np.float64)
+    limit, none = np.tile(np.array(total, dtype=np.float64), (len(weight), 1)), np.zeros_like(asked)
+    given = {"total": np.array(total, dtype=np.float64), "weight": np.array(weight, dtype=np.float64)}
+    return {**given, "request": asked, "limit": limit, "guarantee": none}
 
 
 @given(clusters(guarantees=False))
@@ -61,6 +72,50 @@ def test_beyond_guarantees_no_more_is_given_than_there_is(world: dict[str, Any])
 def test_a_queue_alone_is_poured_what_rounds_would_give(world: dict[str, Any]) -> None:
     alone = {**world, **{k: world[k][:1] for k in ("weight", "request", "limit", "guarantee")}}
     assert np.allclose(pour(**alone), pour_in_rounds(**alone), atol=TOLERANCE)
+
+
+def _by_the_book(
+    total: list[float], weight: list[float], request: Rows, limit: Rows, guarantee: Rows, tolerance: float
+) -> Rows:
+    """Queue by queue and resource by resource: a queue is done when it has what it wants, or got exactly nothing."""
+    deserved = [[0.0] * len(total) for _ in weight]
+    open_queues, remaining = set(range(len(weight))), list(total)
+    while open_queues:
+        parts, given = sum(weight[q] for q in open_queues), [0.0] * len(total)
+        for q in sorted(open_queues):
+            before = deserved[q]
+            poured = [had + left * (weight[q] / parts) for had, left in zip(before, remaining, strict=True)]
+            capped = [min(p, m, r) for p, m, r in zip(poured, limit[q], request[q], strict=True)]
+            deserved[q] = [max(c, g) for c, g in zip(capped, guarantee[q], strict=True)]
+            given = [n + now - had for n, now, had in zip(given, deserved[q], before, strict=True)]
+            if (
+                all(r - now < tolerance for r, now in zip(request[q], deserved[q], strict=True))
+                or deserved[q] == before
+            ):
+                open_queues.remove(q)
+        old, remaining = remaining, [max(left - n, 0.0) for left, n in zip(remaining, given, strict=True)]
+        if all(left < tolerance for n, left in enumerate(remaining) if n != PODS) or remaining == old:
+            break
+    return deserved
+
+
+BY_THE_BOOK: Final = [
+    world_of([[2000, 0, 0, 0], [3000, 0, 0, 3000], [4000, 0, 0, 2000]], total=[7000, 0, 0, 2000], weight=[1, 1, 3]),
+    world_of([[3000, 0, 6, 0], [2000, 0, 4, 1000], [9500, 0, 5, 5000]], total=[12000, 0, 99, 4000], weight=[1, 1, 3]),
+]
+"""What is left of one resource shrinks slowly, and somebody who has all that he may have of another waits for it."""
+
+
+@pytest.mark.parametrize("world", BY_THE_BOOK)
+def test_a_queue_goes_on_getting_until_it_has_what_it_wants_or_gets_exactly_nothing(world: dict[str, Any]) -> None:
+    book = _by_the_book(**{name: rows.tolist() for name, rows in world.items()}, tolerance=TOLERANCE)
+    assert np.allclose(pour_in_rounds(**world), book, rtol=1e-12, atol=1e-6)
+
+
+@given(clusters(guarantees=True))
+def test_all_queues_together_get_what_each_gets_by_the_book(world: dict[str, Any]) -> None:
+    book = _by_the_book(**{name: rows.tolist() for name, rows in world.items()}, tolerance=TOLERANCE)
+    assert np.allclose(pour_in_rounds(**world), book, atol=TOLERANCE * (1 + len(world["weight"])))
 
 
 @given(

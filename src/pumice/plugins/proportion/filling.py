@@ -45,9 +45,7 @@ def pour_in_rounds(total: Matrix, weight: Matrix, request: Matrix, limit: Matrix
         np.maximum(after, guarantee[wanting], out=after)
         deserved[wanting] = after
         satisfied = (request[wanting] - after < TOLERANCE).all(axis=1)
-        # who got next to nothing may be light beside others: it is done where nothing is left, or it may have no more
-        full = (limit[wanting] - after < TOLERANCE) | (request[wanting] - after < TOLERANCE) | (remaining < TOLERANCE)
-        stuck = (full & (np.abs(after - before) < TOLERANCE)).all(axis=1)
+        stuck = (after == before).all(axis=1)  # not nearly: who got next to nothing may be light beside others
         change = after - before
         given, returned = np.maximum(change, 0).sum(axis=0), np.maximum(-change, 0).sum(axis=0)
         old, remaining = remaining, np.maximum(remaining + returned - given, 0)
