@@ -95,5 +95,13 @@ class PluginError(PumiceError):
         self.plugin, self.point, self.detail, self.where = plugin, point, detail, where
 
 
+class ActionError(PumiceError):
+    """An action that does not come with Pumice raised; names its author's line."""
+
+    def __init__(self, action: str, detail: str, where: str) -> None:
+        super().__init__(f"action {action!r} failed: {detail} ({where})")
+        self.action, self.detail, self.where = action, detail, where
+
+
 class IllegalMove(PumiceError):
     """A task was to change to a status that its present status does not allow."""

@@ -16,9 +16,10 @@ from typing import Any, Final
 
 from pumice.errors import PluginLoadError, shown, words_of
 from pumice.framework.names import hint, snake
-from pumice.framework.plugin import Plugin
+from pumice.framework.plugin import Action, Plugin
 from pumice.framework.points.callback import check_runs, line_of, takes, where
 from pumice.framework.points.guard import FAILS, let_pass
+from pumice.framework.points.point import Point
 from pumice.framework.points.table import POINTS
 
 HOOKS: Final = ("on_session_open", "on_session_close", "on_session_reopen")
@@ -97,11 +98,14 @@ def check_class(cls: type) -> None:
     check_hooks(cls)
 
 
-def check_arguments_read(cls: Any) -> None:
-    """:raises PluginLoadError: what a class says of the arguments that it reads is no list of their names."""
-    read = getattr(cls, "arguments_read", None) if isinstance(cls, type) else None
+def check_arguments_read(cls: Any, *, some: bool = False) -> None:
+    """Look at what a class says of the arguments that it reads. *some*: it must say something.
+
+    :raises PluginLoadError: it is no list of their names.
+    """
+    read: Any = getattr(cls, "arguments_read", None) if isinstance(cls, type) else None
     listed = isinstance(read, Collection) and not isinstance(read, (str, bytes))
-    if read is not None and not (listed and all(isinstance(name, str) for name in read)):
+    if (read is not None or some) and not (listed and all(isinstance(name, str) for name in read)):
         text = f"class {cls.__name__}: arguments_read must be a list of texts, got {shown(read)}"
         raise PluginLoadError(text, at=line_of(cls))
 
@@ -113,16 +117,41 @@ def check_hooks(cls: type) -> None:
     """
     for name in HOOKS:
         check_runs(getattr(cls, name, None), f"class {cls.__name__}: {name}")
-        found = inspect.getattr_static(cls, name, None)
-        bound = 1 if isinstance(found, (staticmethod, classmethod)) else 2
-        if callable(fn := getattr(cls, name, None)) and not takes(fn, bound):
-            text = f"class {cls.__name__}: {name} must take one parameter, the session"
-            raise PluginLoadError(text, at=where(fn))
+        _check_takes_session(cls, name)
     for name in POINTS:
         found = getattr(cls, name, None)
         if found is not None and not callable(found):
             text = f"class {cls.__name__}: {name} is the name of an extension point, and must be a method, not "
             raise PluginLoadError(text + shown(found), at=line_of(cls))
+
+
+def check_action(cls: Any, name: str) -> None:
+    """Look at what a package offers as an action of a name.
+
+    :raises PluginLoadError: it is none, or is written in a way that cannot work; names its line.
+    """
+    if not isinstance(cls, type) or not issubclass(cls, Action):
+        raise PluginLoadError(f"must be a subclass of pumice.Action, got {shown(cls)}")
+    of, at = f"class {cls.__name__}", line_of(cls)
+    if cls.execute is Action.execute:
+        raise PluginLoadError(f"{of}: has no execute(ssn)", at=at)
+    check_runs(cls.execute, f"{of}: execute")
+    _check_takes_session(cls, "execute")
+    check_arguments_read(cls, some=True)
+    asks: Any = cls.asks
+    if asks is not None and not (isinstance(asks, Collection) and all(isinstance(point, Point) for point in asks)):
+        raise PluginLoadError(f"{of}: asks must be a list of points, got {shown(asks)}", at=at)
+    if cls.name != name:
+        raise PluginLoadError(f"{of}: its name is {shown(cls.name)}, and that of its entry point {name!r}", at=at)
+    if not takes(cls, 0):
+        raise PluginLoadError(f"{of}: an action is built without arguments", at=where(cls))
+
+
+def _check_takes_session(cls: type, name: str) -> None:
+    """:raises PluginLoadError: a method cannot be called with the session alone."""
+    bound = 1 if isinstance(inspect.getattr_static(cls, name, None), (staticmethod, classmethod)) else 2
+    if callable(fn := getattr(cls, name, None)) and not takes(fn, bound):
+        raise PluginLoadError(f"class {cls.__name__}: {name} must take one parameter, the session", at=where(fn))
 
 
 def check_builder(builder: Callable[..., Any], what: str) -> None:

@@ -15,6 +15,7 @@ from pumice.framework.compat import Compat
 from pumice.framework.loading import (
     HOOKS,
     builder_of,
+    check_action,
     check_arguments_read,
     check_builder,
     check_class,
@@ -71,9 +72,13 @@ class Registry:
     def _discover(self) -> None:
         offered = entry_points()  # of every installed package, read once
         origins: dict[str, str] = {}
+        taken: dict[str, str] = {}
         for group, prefix in GROUPS.items():
             for entry in sorted(offered.select(group=f"{group}.actions"), key=lambda e: e.name):
-                self.actions.offer(prefix + entry.name, entry)
+                if (name := prefix + entry.name) in taken:
+                    raise _taken(name, _origin_of(entry), taken[name], "action")
+                taken[name] = _origin_of(entry)
+                self.actions.offer(name, entry)
             for entry in sorted(offered.select(group=f"{group}.plugins"), key=lambda e: e.name):
                 name, origin = prefix + entry.name, _origin_of(entry)
                 if name in origins:
@@ -89,6 +94,12 @@ class Registry:
 
     def _action(self, name: str, entry: EntryPoint) -> type[Action] | None:
         action: type[Action] | None = self._loaded("action", name, entry)
+        try:
+            if action is not None:
+                check_action(action, entry.name)
+        except PluginLoadError as exc:
+            self._broken["action", name] = f"action {name!r} from entry point {entry.value}: {exc}"
+            return None
         return action
 
     def _plugin(self, name: str, entry: EntryPoint) -> PluginInfo | None:
@@ -207,8 +218,8 @@ def _info(name: str, builder: Builder, origin: str) -> PluginInfo:
     return PluginInfo(name, builder, origin, tuple(read) if read is not None else None, repeatable, doc)
 
 
-def _taken(name: str, origin: str, other: str) -> PluginLoadError:
-    return PluginLoadError(f"plugin {name!r} from {origin}: the name is taken by the one from {other}")
+def _taken(name: str, origin: str, other: str, kind: str = "plugin") -> PluginLoadError:
+    return PluginLoadError(f"{kind} {name!r} from {origin}: the name is taken by the one from {other}")
 
 
 def _origin_of(entry: EntryPoint) -> str:
@@ -266,6 +277,19 @@ def build(info: PluginInfo, arguments: Mapping[str, Any], compat: Compat | None 
         _check(info, plugin)
         _SOUND.add(type(plugin))
     return plugin
+
+
+def build_action(cls: type[Action], name: str) -> Action:
+    """An action object.
+
+    :raises PluginLoadError: its constructor raised; names the author's line.
+    """
+    try:
+        return cls()
+    except FAILS as exc:
+        let_pass(exc)
+        text = f"action {name!r}: {type(exc).__name__}: {words_of(exc)}"
+        raise PluginLoadError(text, at=author_line(exc, cls)) from exc
 
 
 def _check(info: PluginInfo, plugin: Any) -> None:

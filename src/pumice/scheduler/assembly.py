@@ -15,7 +15,7 @@ from pumice.framework.compat import Compat, compat_of
 from pumice.framework.docs import Who
 from pumice.framework.plugin import Action
 from pumice.framework.points import FLAGS, POINTS
-from pumice.framework.registry import PluginInfo, Registry, build
+from pumice.framework.registry import PluginInfo, Registry, build, build_action
 from pumice.framework.session.opened import PluginEntry
 from pumice.scheduler import capabilities
 from pumice.scheduler.trying import Trial, try_plugins
@@ -210,14 +210,14 @@ def assemble(conf: SchedulerConf, registry: Registry, compat: str | None = None)
     for index, name in enumerate(conf.actions):
         try:
             action = registry.action(name)
+            if action is not None:
+                actions.append(build_action(action, name))
         except PluginLoadError as exc:
             problems.append(_problem(conf, f"actions[{index}]", exc))
             continue
         if action is None:
             text = f"unknown action {name!r} (known: {', '.join(sorted(registry.actions))})"
             problems.append(_problem(conf, f"actions[{index}]", ConfigError(text)))
-            continue
-        actions.append(action())
     unasked = _Unasked(actions, registry)
     tiers: list[list[tuple[PluginInfo, PluginConf, str]]] = [[] for _ in conf.tiers]
     entries: list[list[PluginEntry]] = [[] for _ in conf.tiers]

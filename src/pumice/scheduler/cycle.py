@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from pumice.errors import ActionError, InvalidInput, words_of
 from pumice.framework.placing.promises import keep_promises, promises_made
+from pumice.framework.points.guard import FAILS, author_line, let_pass
 from pumice.framework.session.nominations import hold_rooms
 from pumice.framework.session.promised import Promise
 from pumice.framework.session.rounds import copied
@@ -187,11 +189,17 @@ def _act(session: Session, assembly: Assembly) -> None:
         if action.for_waiting and not waits:
             continue
         session.acting = action
-        if not timed:
+        begun = time.perf_counter() if timed else 0.0
+        try:
             action.execute(session)
+        except FAILS as exc:
+            let_pass(exc)
+            if isinstance(exc, InvalidInput) or type(action).__module__.startswith("pumice."):
+                raise
+            line = author_line(exc, type(action).execute)
+            raise ActionError(action.name, f"{type(exc).__name__}: {words_of(exc)}", line) from exc
+        if not timed:
             continue
-        begun = time.perf_counter()
-        action.execute(session)
         session.timings["action", action.name] = time.perf_counter() - begun
     session.acting = None
 
