@@ -51,7 +51,8 @@ def read(verb: str, part: str, body: bytes, decoder: msgspec.json.Decoder[T]) ->
     """The first JSON value of *body* as *decoder* gives it; what follows that value is ignored, as Go does.
 
     *part* (``request`` or ``answer``) stands in the message of an error.
-    :raises WireError: not JSON, empty, of another type than the decoder's, or nested deeper than ``MAX_DEPTH``.
+    :raises WireError: not JSON, empty, of another type than the decoder's, an object that breaks a rule, or nested
+        deeper than ``MAX_DEPTH``.
     """
     if len(body) <= MAX_BODY:  # of larger ones the decoder says it, a little later
         check_depth(verb, part, body)
@@ -62,7 +63,7 @@ def read(verb: str, part: str, body: bytes, decoder: msgspec.json.Decoder[T]) ->
             raise
         except (msgspec.DecodeError, UnicodeDecodeError):
             return decoder.decode(_first_value(body))
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, InvalidInput) as error:
         raise WireError(verb, f"{part}: {error}") from error
     except (ValueError, RecursionError) as error:
         raise WireError(

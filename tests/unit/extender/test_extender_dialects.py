@@ -250,6 +250,13 @@ def test_a_question_with_one_odd_value_is_read_or_refused(name: str, data: st.Da
         assert str(error)
 
 
+@pytest.mark.parametrize("job", [{}, {"namespace": "ml"}, {"uid": "ml/"}, {"uid": "ml/a/b"}])
+def test_a_job_without_a_name_in_a_snapshot_is_refused_by_the_reader(job: dict[str, str]) -> None:
+    body = json.dumps({"snapshot": {"jobs": [job], "nodes": [], "queues": []}}).encode()
+    with pytest.raises(WireError, match=r"onSessionOpen: request: PodGroup .* must have names, and no slash in them"):
+        QuestionReader().read(p.VERBS["onSessionOpen"], body)
+
+
 _TASK, _OTHER = '{"uid":"u","namespace":"a","name":"t"}', '{"uid":"v","namespace":"a","name":"t"}'
 _N1, _N2 = '{"name":"n1"}', '{"name":"n2"}'
 _ALIKE = [
