@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -95,6 +96,15 @@ def test_a_keyword_that_a_registration_does_not_take_is_an_error(method: str) ->
         method.removesuffix("s"),
         "'scoop'",
     )
+
+
+def test_what_nobody_would_ask_is_not_registered_at_any_point() -> None:
+    for declared in POINTS.values():
+        fn = written(", ".join(f"a{n}" for n in range(declared.arity[0])))
+        odd = opening(partial(Session.add, point=declared.name, name="ood", fn=fn))
+        is_refused(odd, f"{declared.register}: nobody asks what is registered as 'ood'")
+    fine = opening(lambda ssn: ssn.add_node_order_fn("gang", lambda task, node: 0))
+    Scenario().node("n1").run(plugins=["gang", fine])
 
 
 def test_what_a_point_does_not_know_is_not_declared_of_its_method() -> None:

@@ -107,9 +107,14 @@ class Trial(Session):
 
     def look(self) -> None:
         """Check what the plugins declared beside their functions, and their event handlers."""
+        names = self.plugin_order()
         for callbacks in self.registered().values():
             for callback in callbacks:
                 self._look_at(callback)
+                if callback.plugin not in names:
+                    text = f"add_{callback.point}_fn: nobody asks what is registered as {callback.plugin!r}"
+                    rule = "; the name is that of a plugin of the conf, such as self.name, or is left out"
+                    self._wrong(callback.plugin, text + rule, where(callback.fn))
         for handler in self.handlers:
             for name in HANDLERS:
                 fn = getattr(handler, name)
