@@ -49,6 +49,11 @@ LATER = {"preemptionDelay": "24h"}
             "1 of the 4 pods that it needs together exist",
         ),
         (
+            [queue("q", quota=9), job("gang", "q", fraction="half")],
+            "valid",
+            "pod gang-0 cannot be used: annotation gpu-fraction: must be a decimal between 0 and 1 such as 0.5",
+        ),
+        (
             [queue("q", quota=9), job("gang", "q", pods=2, spec=PARTS, labels={0: OF_A, 1: {SUB_GROUP: "c"}})],
             "valid",
             "sub-group b: 0 of the 1 pods that it needs together exist; "

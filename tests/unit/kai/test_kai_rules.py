@@ -225,6 +225,17 @@ def test_who_opens_a_gpu_needs_a_slot_for_the_pod_that_stands_for_it(
     assert decided(cluster(at, queue("q"), half, more, actions="allocate", conf=conf))["more-0"] == does
 
 
+def test_a_pod_that_cannot_be_read_is_not_placed_as_if_it_asked_for_nothing() -> None:
+    """Others of its job are, as far as they are enough."""
+    grows = job("grows", "q", pods=3, least=1)
+    grows["pods"][0]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "many"
+    whole = job("whole", "q", minute=1, gpu="0")
+    whole["pods"][0]["metadata"]["annotations"]["gpu-fraction"] = "1.5"
+    got = decided(cluster(node("n1", gpu=3), node("n2"), queue("q"), grows, whole))
+    assert [got[f"grows-{n}"] for n in range(3)] == ["Gated", "Binding n1", "Binding n1"]
+    assert got["whole-0"] == "Gated"
+
+
 # -- neighbours -----------------------------------------------------------------------------------------------------
 APART = {
     "podAntiAffinity": {

@@ -16,7 +16,7 @@ from pumice.kai.search.placing import Placer
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.stage import ALLOCATED, TaskStage
 from pumice.kai.view.statement import ChangePlan
-from pumice.kai.view.wording import strays, unready
+from pumice.kai.view.wording import strays, unreadable, unready
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.codes import ReasonCode
 from pumice.model.reason import reject
@@ -62,15 +62,19 @@ def _place(world: KaiWorld, placer: Placer, order: WorkOrder, job: JobView) -> N
 
 
 def _tell_incomplete(world: KaiWorld) -> None:
-    """Say of jobs that are not tried what of them is missing."""
+    """Say of jobs that are not tried what of them is missing, or cannot be used."""
+    odd = {key for kind, key in world.state.problems if kind == "Pod"}
+    wrong = {j for j in world.jobs.values() if any(t.task.key in odd for t in j.tasks.values())} if odd else set()
     for job in world.jobs.values():
         lacks = job.pending and not job.ready
-        if not lacks and not job.unknown:
+        if not lacks and not job.unknown and job not in wrong:
             continue
         said = unready(job) if lacks else ""
-        text = "; ".join(filter(None, (said, strays(job))))
+        why = unreadable(job) if job in wrong else ""
+        text = "; ".join(filter(None, (said, strays(job), why)))
         if text:
-            world.ssn.outcome.refuse(job.job, Stage.VALID, reject(text, ReasonCode.NOT_ENOUGH_TASKS))
+            code = ReasonCode.INVALID if why else ReasonCode.NOT_ENOUGH_TASKS
+            world.ssn.outcome.refuse(job.job, Stage.VALID, reject(text, code))
 
 
 def _waits_in_part(job: JobView) -> bool:

@@ -148,8 +148,8 @@ class TaskView:
 
 def _stage_of(task: Task, stuck_since: float) -> TaskStage:
     stage = _STAGES[task.status]
-    if stage is TaskStage.PENDING and task.gates:
-        return TaskStage.GATED
+    if stage is TaskStage.PENDING and (task.gates or task.invalid):
+        return TaskStage.GATED  # nobody knows what a pod asks for that cannot be read
     if stage is TaskStage.RELEASING and task.pod.status.phase == "Running":
         deleted = task.pod.metadata.deletion_timestamp
         if deleted is not None and deleted.timestamp() < stuck_since:

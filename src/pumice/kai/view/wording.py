@@ -144,3 +144,10 @@ def strays(job: JobView) -> str:
         f"pod {t.task.name} is of the sub-group {t.task.labels.get(SUBGROUP_LABEL, DEFAULT_SET)}, which does not exist"
         for t in job.unknown
     )
+
+
+def unreadable(job: JobView) -> str:
+    """Pods of a job cannot be used as they are written; nothing where all can."""
+    return "; ".join(
+        f"pod {t.task.name} cannot be used: {t.task.invalid}" for t in job.tasks.values() if t.task.invalid
+    )
