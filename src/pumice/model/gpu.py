@@ -22,6 +22,8 @@ class GpuRequest(NamedTuple):
     devices: int
     milli: int
     memory: int = 0
+    part: float = 0.0
+    """The share as it is written; of shares of devices alone."""
 
     @property
     def whole(self) -> bool:
@@ -54,7 +56,7 @@ def gpu_request(requests: Resources, annotations: Sequence[str | None]) -> GpuRe
         raise InvalidInput("annotation gpu-fraction-num-devices: needs gpu-fraction or gpu-memory beside it")
     count = _whole_number(keys.GPU_DEVICES, devices) if devices is not None else 1
     if fraction:
-        return GpuRequest(count, _share(fraction))
+        return GpuRequest(count, _share(fraction), part=float(fraction))
     if memory:
         return GpuRequest(count, 0, _whole_number(keys.GPU_MEMORY, memory))
     if card_memory:

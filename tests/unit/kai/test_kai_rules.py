@@ -236,6 +236,15 @@ def test_a_pod_that_cannot_be_read_is_not_placed_as_if_it_asked_for_nothing() ->
     assert got["whole-0"] == "Gated"
 
 
+@pytest.mark.parametrize(("fraction", "many", "placed"), [("0.3333", 3, 3), ("0.1428", 7, 7), ("0.3339", 3, 2)])
+def test_a_share_of_a_gpu_is_what_is_written_however_many_digits_that_has(
+    fraction: str, many: int, placed: int
+) -> None:
+    shares = [job(f"j{n}", "q", fraction=fraction, minute=n) for n in range(many)]
+    got = decided(cluster(node("n1", gpu=1), queue("q", limit=1), *shares, actions="allocate"))
+    assert sum(does == "Binding n1" for does in got.values()) == placed
+
+
 # -- neighbours -----------------------------------------------------------------------------------------------------
 APART = {
     "podAntiAffinity": {

@@ -161,7 +161,7 @@ class Measure:
 def _amounts(world: KaiWorld, request: TaskRequest) -> dict[int, float]:
     out = {d: float(v) for d, v in request.items}
     shared = request.shared
-    gpus = shared.devices * shared.milli if shared is not None else request.gpus + request.claimed
+    gpus = shared.devices * shared.part * WHOLE if shared is not None else request.gpus + request.claimed
     if gpus:
         out[world.nodes.gpu] = float(gpus)
     return out

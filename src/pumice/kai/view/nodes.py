@@ -134,18 +134,18 @@ class NodeLedger:
     # -- asking -----------------------------------------------------------------------------------------------------
     def share(self, row: int, request: GpuRequest) -> int:
         """MiB of one device that a request comes to on a node."""
-        return request.memory or request.milli * int(self.memory[row]) // WHOLE
+        return request.memory or int(request.part * int(self.memory[row]))
 
     def shares(self, request: GpuRequest) -> Ints:
         """As `share`, for every row."""
         if request.memory:
             return np.full(len(self.memory), request.memory, dtype=np.int64)
-        return request.milli * self.memory // WHOLE
+        return (request.part * self.memory).astype(np.int64)
 
     def portion(self, row: int, request: GpuRequest) -> float:
         """The part of one device that a request comes to on a node, in hundredths rounded up."""
         if not request.memory:
-            return request.milli / WHOLE
+            return request.part
         size = int(self.memory[row])
         return -(-request.memory * 100 // size) / 100 if size else 0.0
 

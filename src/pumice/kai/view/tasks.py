@@ -60,7 +60,7 @@ class TaskRequest:
             (d, v) for d, v in self.items if dim_name(d).startswith(MIG_RESOURCES)
         )
         slices = sum(mig_slices(dim_name(d)) * v / 1000 for d, v in self.mig)
-        share = self.shared.devices * self.shared.milli / WHOLE if self.shared is not None else 0.0
+        share = self.shared.devices * self.shared.part if self.shared is not None else 0.0
         asked = dict(klass.items)
         self.quota: Amounts = (
             float(asked.get(CPU, 0)),
