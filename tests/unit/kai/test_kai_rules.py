@@ -513,6 +513,13 @@ def test_where_only_queues_with_work_count_nothing_above_them_does(full: bool, d
     assert {got.get(f"{name}-0", "Pending") for name in ("of-mid", "of-low", "of-lost")} == {does}
 
 
+@pytest.mark.parametrize(("resource", "does"), [("memory", "Binding n1"), ("cpu", "Pending"), ("gpu", "Pending")])
+def test_of_memory_any_amount_below_nothing_is_without_limit(resource: str, does: str) -> None:
+    narrow = queue("q")
+    narrow["spec"]["resources"][resource] = {"quota": -2, "limit": -2, "overQuotaWeight": 1}
+    assert decided(cluster(node("n1", gpu=1), narrow, job("j", "q"), actions="allocate"))["j-0"] == does
+
+
 # -- orders ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("text", "placed"),

@@ -116,7 +116,7 @@ def _least(limit: float, amount: float) -> float:
 
 
 def _amounts(cpu: float, memory: float, gpu: float) -> Amounts:
-    return (float(cpu), memory if memory == UNLIMITED else float(memory) * _MEGA, float(gpu))
+    return (float(cpu), UNLIMITED if memory < 0 else float(memory) * _MEGA, float(gpu))
 
 
 def diverge(one: QueueView, other: QueueView) -> tuple[QueueView, QueueView]:
