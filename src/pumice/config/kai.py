@@ -175,7 +175,7 @@ def settings(reading: Reading, top: ConfTable) -> ActionConf | None:
     }
     for key, check in checks.items():
         entry = top.entries.get(key)
-        if entry is not None:
+        if entry is not None and not is_nothing(entry.value):
             table = reading.table(entry.value, key)
             found[key] = {k: plain(e.value) for k, e in table.entries.items()}
             check(reading, table)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from kai_cases import cluster, job, node, queue
+from kai_plans import world
 
 from pumice.config.cron import CronSchedule
 from pumice.conformance.kai_rounds import prepare, state_of
@@ -108,3 +109,10 @@ def test_with_past_use_two_queues_have_a_node_in_turn_and_without_one_has_it_for
     assert set(played({}, 20)) == {"first"}
     in_turn = played({"usageDBConfig": {"usageParams": {"windowSize": "20m"}}}, 40)
     assert 0.35 < in_turn.count("second") / len(in_turn) < 0.65
+
+
+@pytest.mark.parametrize(
+    ("conf", "counts"), [({}, False), ({"usageDBConfig": None}, False), ({"usageDBConfig": {}}, True)]
+)
+def test_past_use_counts_where_a_conf_says_anything_of_it(conf: dict[str, Any], counts: bool) -> None:
+    assert (world(node("n1"), queue("q"), conf=conf).settings.usage is not None) == counts
