@@ -469,6 +469,24 @@ def test_what_is_imagined_takes_no_volume() -> None:
     assert got["next-0"] == "Binding n2"
 
 
+@pytest.mark.parametrize(
+    ("pinned", "moved"),
+    [(("n1",), {"of-n2-0": "Pipelined n1"}), (("n2",), {"of-n1-0": "Pipelined n2"}), (("n1", "n2"), {})],
+)
+def test_nobody_is_moved_away_from_his_volume(pinned: tuple[str, ...], moved: dict[str, str]) -> None:
+    jobs = {host: job(f"of-{host}", "q", on=(host,)) for host in ("n1", "n2")}
+    got = with_volumes(
+        *(*HOSTS[:2], queue("q", quota=4), *(using(j, h) if h in pinned else j for h, j in jobs.items())),
+        job("wide", "q", gpu="2", minute=3),
+        volumes=[volume(host, host) for host in pinned],
+        claims=[claim(host, host) for host in pinned],
+        classes=[LOCAL],
+        actions="consolidation",
+    )
+    assert {name: does for name, does in got.items() if name != "wide-0" and "Pipelined" in does} == moved
+    assert got["wide-0"].startswith("Pipelined" if moved else "Pending")
+
+
 # -- work that has just begun ---------------------------------------------------------------------------------------
 YOUNG = {"kai.scheduler/last-start-timestamp": "2025-12-31T23:59:30Z"}
 

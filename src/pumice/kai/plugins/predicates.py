@@ -22,6 +22,7 @@ from pumice.kai.view.tasks import TaskRequest, TaskView
 from pumice.kai.view.wording import beyond_largest
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model import keys
+from pumice.model.api import PersistentVolumeClaim
 from pumice.model.gpu import WHOLE
 from pumice.model.native import NativePodGroup
 from pumice.model.reason import PASS, Unfit, Verdict, reason_id, reject
@@ -90,6 +91,9 @@ class KaiPredicates(Plugin):
         volumes.forget_settled()
         self._world.steady[self._volumes_reach] = lambda task: not has_claims(task.task)
         ssn.add_batch_predicate_fn(self.name, self._volumes_reach, applies=has_claims, also=True)
+        claims = ssn.state.kind("PersistentVolumeClaim").values()
+        if all(isinstance(claim, PersistentVolumeClaim) and claim.status.get("phase") == "Bound" for claim in claims):
+            return  # nothing is promised to anybody, so nobody has to follow placements
         ssn.prepare_binds(volumes.choices)
         ssn.add_event_handler(EventHandler(volumes.placed, volumes.taken_back, volumes.placed_many))
 
