@@ -519,6 +519,19 @@ def test_what_a_sub_group_has_beyond_its_minimum_goes_though_another_lacks_some(
     }
 
 
+def test_a_pod_that_failed_makes_no_job_one_that_could_give_some() -> None:
+    """It is protected as a whole, and those beside it go."""
+    young = job("young", "a", on=("n1", "n1"), pods=2, least=1, notes=YOUNG, minute=5)
+    young["pods"][1]["status"]["phase"] = "Failed"
+    case = cluster(
+        *(node("n1", gpu=2), queue("a", reclaimMinRuntime="10m"), queue("b", quota=1)),
+        *(job("old", "a", on=("n1",)), young, job("claims", "b", minute=9)),
+        actions="reclaim",
+    )
+    got = decided(case)
+    assert (got["old-0"], got["young-0"], got["claims-0"]) == ("Releasing n1", "Running n1", "Pipelined n1")
+
+
 # -- queues side by side --------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("full", "does"), [(True, "Pending"), (False, "Binding n1")])
 def test_where_only_queues_with_work_count_nothing_above_them_does(full: bool, does: str) -> None:

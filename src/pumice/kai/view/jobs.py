@@ -184,10 +184,11 @@ class JobView:
 
     @property
     def elastic(self) -> bool:
-        """Has a pod set more pods than its minimum?"""
+        """Has a pod set more pods than its minimum? Those that failed are none."""
         if self.only is not None and self.plain:
             return self.least < 1
-        return any(len(p.tasks) > p.minimum for p in self.pod_sets())
+        failed = TaskStage.FAILED
+        return any(sum([t.stage is not failed for t in p.tasks]) > p.minimum for p in self.pod_sets())
 
     @property
     def stale(self) -> bool:
