@@ -84,7 +84,7 @@ class Trial(Session):
 
     def _leave_out(self, name: str, plugin: Any, exc: BaseException) -> None:
         let_pass(exc)
-        self._opening = ""
+        self._withdraw(name)
         opening = getattr(plugin, "on_session_open", None)
         if isinstance(exc, PluginLoadError):
             self._wrong(name, exc.text, exc.at or author_line(exc, opening))

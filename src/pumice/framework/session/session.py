@@ -387,14 +387,18 @@ class Session(Registration, Questions):
             self.search.forget()
 
     def _leave_out(self, name: str, plugin: Any, exc: BaseException) -> None:
-        """A plugin could not be opened: what it registered until then is taken back, as if it were not there."""
+        """A plugin could not be opened: it is as if it were not there."""
+        self._withdraw(name)
+        self.failures.contain(name, "on_session_open", exc, fn=getattr(plugin, "on_session_open", None))
+
+    def _withdraw(self, name: str) -> None:
+        """Take back what the plugin registered that is being opened."""
         self._opening = ""
         for point, registered in self._left.at:
             self._registered[point].pop(registered, None)
             self._forget_chain(point)
         self.handlers.drop(name)
         self.binds.drop(name)
-        self.failures.contain(name, "on_session_open", exc, fn=getattr(plugin, "on_session_open", None))
 
     def open_plugin(self, plugin: Any, name: str = "") -> None:
         """Open one plugin: register the methods named after points, then let it register by itself.
