@@ -231,13 +231,23 @@ def test_a_claim_needs_the_plugin_that_serves_it() -> None:
     assert decided(case) == {"j-0": "Pending"}
 
 
+@pytest.mark.parametrize("claims", [[], [claim("c")]])
+def test_gpus_of_drivers_are_there_to_share_also_while_nobody_claims_any(claims: list[Any]) -> None:
+    wide = job("wide", "q", pods=9, least=1)
+    case = with_devices(
+        *(node("n1"), node("n2", gpu=1), queue("q"), wide), told=[slices("n1", 4)], claims=claims, actions="allocate"
+    )
+    assert seen(case).fair_share["q"]["gpu"] == 5
+
+
+@pytest.mark.parametrize("claims", [[], [claim("c")]])
 @pytest.mark.parametrize(("compat", "whole"), [(None, "n2"), ("kai", "n1")])
-def test_gpus_that_are_had_by_claims_are_had_by_nothing_else(compat: str | None, whole: str) -> None:
+def test_gpus_that_are_had_by_claims_are_had_by_nothing_else(compat: str | None, whole: str, claims: list[Any]) -> None:
     """In KAI who asks for whole GPUs gets them too, without a device; who shares one does not."""
     case = with_devices(
         *(node("n1"), node("n2", gpu=1), queue("q"), job("whole", "q"), job("part", "q", fraction="0.5", minute=1)),
         told=[slices("n1", 1)],
-        claims=[claim("c")],
+        claims=claims,
         actions="allocate",
     )
     got = decided(case, compat)

@@ -186,19 +186,21 @@ class ClaimedDevices:
             out.append(DeviceChoice(claim.key, claim.metadata.uid, dict(held.allocation or {}) if fresh else None))
         return out
 
-    def gpu_devices(self) -> dict[str, int]:
-        """Node -> GPUs that drivers offer there."""
-        self._devices.slices.read()
-        return Counter(
-            device.place["nodeName"]
-            for device in self._devices.slices.by_key.values()
-            if "gpu" in device.driver and "nodeName" in device.place
-        )
-
     def states(self) -> Iterator[tuple[str, Allocation | None, list[str]]]:
         """Every claim with its devices and its users."""
         for key, held in self._claims.items():
             yield key, held.allocation, sorted(held.users)
+
+
+def gpu_devices(state: ClusterState, kept: dict[str, Any]) -> dict[str, int]:
+    """Node -> GPUs that drivers offer there, whether anybody claims any or not."""
+    told = Devices.kept(kept, state).slices
+    told.read()
+    return Counter(
+        device.place["nodeName"]
+        for device in told.by_key.values()
+        if "gpu" in device.driver and "nodeName" in device.place
+    )
 
 
 def _gpus(claim: ResourceClaim) -> int:

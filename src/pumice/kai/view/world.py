@@ -12,7 +12,7 @@ import numpy as np
 from pumice.framework.session.refusals import Stage
 from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, minus, total
 from pumice.kai.view.asked_zones import zoned_request
-from pumice.kai.view.device_claims import ClaimedDevices
+from pumice.kai.view.device_claims import ClaimedDevices, gpu_devices
 from pumice.kai.view.intake import take_in
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.nodes import UNSYNCED, NodeLedger
@@ -71,7 +71,7 @@ class KaiWorld:
             self.claims = ClaimedDevices(
                 state, ssn.runtime.kept, ssn.memory_of("kai/claims").setdefault("promised", {})
             )
-        offered = self.claims.gpu_devices() if self.claims is not None else None
+        offered = gpu_devices(state, ssn.runtime.kept) if state.kind("ResourceSlice") else None
         self.nodes = NodeLedger(state.table, seen, as_kai=ssn.compat.kai_gpu_counts, claimable=offered)
         self.nodes.minted = self.settings.minted
         self.calls = Calls([], [], [])
