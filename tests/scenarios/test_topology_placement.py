@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import pytest
 from msgspec.structs import force_setattr
 
 from pumice.engine.hypernodes import TopologyDomain as Domain
@@ -141,3 +142,18 @@ def test_a_hard_topology_that_no_plugin_serves_is_refused_with_a_reason() -> Non
     cycle = scenario.run(plugins=["gang"])
     assert cycle.binds == {}
     assert cycle.why("apart").text == "asks for a hard network topology, which no plugin of this conf serves"
+
+
+@pytest.mark.parametrize("compat", [None, "volcano"])
+def test_a_failure_in_a_domain_that_was_not_taken_does_not_keep_the_rest_of_the_role_back(compat: str | None) -> None:
+    """The second rack is full; whoever was tried there has a place in the first, and the next of its role too."""
+    scenario = Scenario(rack("r0", "n0", "n1"), rack("r1", "n2"), *(node(f"n{n}", cpu=2) for n in range(3)))
+    scenario.job("full", cpu=2, on="n2")
+    group, *_ = job("parts", tasks=0, min_available=1)
+    assert isinstance(group, PodGroup)
+    policy = SubGroupPolicy(name="part", match_label_keys=("part",), sub_group_size=1, min_sub_groups=1)
+    force_setattr(group.spec, "sub_group_policy", (policy,))
+    force_setattr(group.spec, "network_topology", NetworkTopology(mode="hard", highest_tier_allowed=1))
+    pods = [pod(f"parts-w-{n}", group="parts", cpu=2, role="w", labels={"part": "0"}) for n in range(2)]
+    scenario.add(group, *pods).run(plugins=[["gang"], ["predicates", "network-topology-aware"]], compat=compat)
+    assert scenario.last.binds == {"default/parts-w-0": "n0", "default/parts-w-1": "n1"}

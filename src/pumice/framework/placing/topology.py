@@ -8,7 +8,7 @@ done again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cmp_to_key
@@ -26,7 +26,7 @@ from pumice.framework.session.session import Session
 from pumice.framework.session.statement import Operation, Statement
 from pumice.model.job import Job, SubJob
 from pumice.model.queue import Queue
-from pumice.model.task import Task
+from pumice.model.task import Task, TaskMap
 
 ASKS = (
     *(points.HYPER_NODE_ORDER, points.HYPER_NODE_GRADIENT_FOR_JOB, points.HYPER_NODE_GRADIENT_FOR_SUB_JOB),
@@ -99,7 +99,7 @@ class _Placing:
             ranked = self._ranked(group)
             self._compares = ranked is None and len(group) > 1
             for hyper in group if ranked is None else ranked:
-                self._forget_failures(t for tasks in by_sub_job.values() for t in tasks)
+                self._forget_failures(job.tasks)
                 left = {uid: deque(tasks) for uid, tasks in by_sub_job.items()}
                 statement, score = self._sub_jobs(left, hyper)
                 good = bool(statement.operations) and bool(ssn.job_ready(job) or ssn.job_pipelined(job))
@@ -160,7 +160,7 @@ class _Placing:
             attempts = []
             for hyper in group:
                 tasks = deque(by_sub_job[uid])
-                self._forget_failures(tasks)
+                self._forget_failures(sub_job.tasks)
                 alone = len(group) == 1
                 score = self._scores(sub_job, group)[hyper.name] if alone and self._compares else 0.0
                 statement = self._tasks(sub_job, tasks, hyper)
@@ -192,12 +192,12 @@ class _Placing:
         scores: dict[str, float] = self._ssn.hyper_node_order(sub_job, {h.name: h.members for h in hypers})
         return scores
 
-    def _forget_failures(self, tasks: Iterable[Task]) -> None:
-        """Another hyper-node is another chance: failures in the last one say nothing."""
+    def _forget_failures(self, tasks: TaskMap) -> None:
+        """Another hyper-node is another chance: failures in the last say nothing, also of who has a place by now."""
         errors = self._ssn.outcome.fit_errors.get(self._job.uid)
         if errors:
-            for task in tasks:
-                errors.pop(task.uid, None)
+            for uid in [uid for uid in errors if uid in tasks]:
+                errors.pop(uid, None)
 
 
 def _best_first(group: Sequence[TopologyDomain], scores: Mapping[str, float]) -> Iterator[TopologyDomain]:
