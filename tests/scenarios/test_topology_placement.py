@@ -157,3 +157,18 @@ def test_a_failure_in_a_domain_that_was_not_taken_does_not_keep_the_rest_of_the_
     pods = [pod(f"parts-w-{n}", group="parts", cpu=2, role="w", labels={"part": "0"}) for n in range(2)]
     scenario.add(group, *pods).run(plugins=[["gang"], ["predicates", "network-topology-aware"]], compat=compat)
     assert scenario.last.binds == {"default/parts-w-0": "n0", "default/parts-w-1": "n1"}
+
+
+@pytest.mark.parametrize("compat", [None, "volcano"])
+@pytest.mark.parametrize("racks", [0, 1])
+def test_an_elastic_job_grows_into_what_is_left_of_a_domain_that_had_room_for_all_of_it(
+    racks: int, compat: str | None
+) -> None:
+    """Whether it had is looked up when the session opens, in the whole cluster too where there are no hyper-nodes."""
+    scenario = Scenario(node("n0", cpu=4), *(rack(f"r{n}", "n0") for n in range(racks)))
+    group, *pods = job("wide", tasks=4, cpu=1, min_available=1)
+    assert isinstance(group, PodGroup)
+    force_setattr(group.spec, "network_topology", NetworkTopology(mode="soft"))
+    scenario.add(group, *pods).job("first", cpu=2, priority=5)
+    plugins = [["priority", "gang"], ["predicates", "network-topology-aware"]]
+    assert len(scenario.run(plugins=plugins, compat=compat).binds) == 3

@@ -78,7 +78,7 @@ class NetworkTopologyAware(Plugin):
         self._scores: dict[tuple[tuple[int, int], ...], KeptScores] = {}
         self._tiers: dict[tuple[str, int], list[list[tuple[TopologyDomain, int]]]] = {}
         self._room: tuple[object, list[bool] | None] = (None, None)
-        if self._whole and len(tree):
+        if self._whole:
             self._at_open = self._domains.idle(), self._domains.future_idle()
         ssn.add_hyper_node_gradient_for_job_fn(self.name, self._for_job)
         ssn.add_hyper_node_gradient_for_sub_job_fn(self.name, self._for_sub_job)
