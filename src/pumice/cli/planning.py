@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from pumice.cli import render
+from pumice.cli.outputs import write_output
 from pumice.cli.progress import study_bar
 from pumice.cli.studies import Files, executor_of, say_warnings, show_seeds
 from pumice.config.durations import SECOND, parse_duration
@@ -167,7 +168,7 @@ def go(world: StudyWorld, configuration: str, asked: PlanOptions, report: Path |
         notes = _struck(scenario, variant.failure, after)
         comparison = msgspec.structs.replace(comparison, notes=(*comparison.notes, *notes))
     if report is not None:
-        report.write_text(html_seeds(comparison, title=f"{scenario.name}: {name}"), encoding="utf-8")
+        write_output("--report", report, html_seeds(comparison, title=f"{scenario.name}: {name}"))
     if as_data:
         render.data({"comparison": msgspec.to_builtins(comparison)})
     else:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import io
+from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 import typer
@@ -13,6 +14,7 @@ import typer
 from pumice import saved
 from pumice.cli import render
 from pumice.cli.opening import OpenedScenario
+from pumice.cli.outputs import open_output, write_output
 from pumice.cli.progress import progress_bar, terminable
 from pumice.cli.studies import Files, StudyOptions, play_study, say_gate, say_later_warnings, say_warnings
 from pumice.config import SchedulerConf
@@ -51,7 +53,7 @@ def _play(scenario: SimScenario, registry: Registry, files: Files, wanted: Study
     records: list[RunRecord] = []
     wrong = False
     said: list[str] = []
-    with files.log.open("w", encoding="utf-8") if files.log is not None else nullcontext() as stream:
+    with _log(files.log) as stream:
         for name, conf in scenario.configurations.items():
             paper = None if files.history is None else Folder(files.history, "simulated", packs=False)
             with progress_bar(name, scenario) as tell:
@@ -69,9 +71,9 @@ def _play(scenario: SimScenario, registry: Registry, files: Files, wanted: Study
                 break
     comparison = compare(records)
     if files.record is not None:
-        files.record.write_bytes(b"".join(encode(run) + b"\n" for run in records))
+        write_output("--record", files.record, b"".join(encode(run) + b"\n" for run in records))
     if files.report is not None:
-        files.report.write_text(html(records, comparison, title=scenario.name), encoding="utf-8")
+        write_output("--report", files.report, html(records, comparison, title=scenario.name))
     if as_data:
         render.data(_data(records, comparison))
     else:
@@ -83,6 +85,11 @@ def _play(scenario: SimScenario, registry: Registry, files: Files, wanted: Study
         wrong |= say_gate(judge(gate, comparison))
     if wrong:
         raise typer.Exit(1)
+
+
+def _log(path: Path | None) -> AbstractContextManager[TextIO | None]:
+    """Where what happens is written line by line, if anywhere."""
+    return nullcontext() if path is None else io.TextIOWrapper(open_output("--log", path), encoding="utf-8")
 
 
 def _say_what_failed(name: str, run: sim.Simulation) -> bool:

@@ -11,6 +11,7 @@ import msgspec
 import typer
 
 from pumice.cli import render
+from pumice.cli.outputs import write_output
 from pumice.cli.playing import show_comparison
 from pumice.cli.studies import Files, StudyOptions, say_gate, show_seeds
 from pumice.errors import InvalidInput
@@ -37,7 +38,7 @@ def compare_recorded(
     if len({run.seed for run in runs}) == 1:
         comparison = compare(runs)
         if page is not None:
-            page.write_text(html(runs, comparison, title=title), encoding="utf-8")
+            write_output("--report", page, html(runs, comparison, title=title))
         if as_data:
             summaries = [msgspec.to_builtins(summary) for summary in comparison.summaries]
             render.data({"runs": summaries, "comparison": msgspec.to_builtins(comparison)})
@@ -52,7 +53,7 @@ def compare_recorded(
         over_seeds = compare_seeds(played)
         if page is not None:
             whole = [run for run in runs if run.seed == over_seeds.seeds[0]]
-            page.write_text(html_seeds(over_seeds, whole, title=title), encoding="utf-8")
+            write_output("--report", page, html_seeds(over_seeds, whole, title=title))
         if as_data:
             summaries = [msgspec.to_builtins(summary) for part in played.values() for summary in part.values()]
             render.data({"runs": summaries, "comparison": msgspec.to_builtins(over_seeds)})

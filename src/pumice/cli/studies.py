@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from pumice.cli import render
+from pumice.cli.outputs import open_output, write_output
 from pumice.cli.progress import study_bar
 from pumice.errors import InvalidInput
 from pumice.sim.report import effects, html_seeds, render_seeds, units
@@ -159,14 +160,15 @@ def play_study(world: StudyWorld, files: Files, wanted: StudyOptions, as_data: b
             most=len(seeds) if seeds is not None else MOST_SEEDS,
         )
     if files.record is not None:  # as they came while it ran; now in order, so that equal studies write equal files
-        files.record.write_bytes(b"".join(done.packed_record + b"\n" for _, done in _ordered(runs) if not done.failure))
+        packed = (done.packed_record + b"\n" for _, done in _ordered(runs) if not done.failure)
+        write_output("--record", files.record, b"".join(packed))
     if not runs.complete_seeds():
         render.error("no seed was played to its end under all configurations")
         raise typer.Exit(1)
     comparison = compare_seeds(runs.summaries())
     if files.report is not None:
         records = [done.record() for task, done in _ordered(runs) if task.seed == first and done.packed_record]
-        files.report.write_text(html_seeds(comparison, records, title=scenario.name), encoding="utf-8")
+        write_output("--report", files.report, html_seeds(comparison, records, title=scenario.name))
     if as_data:
         data = [msgspec.to_builtins(done.summary) for _, done in _ordered(runs)]
         render.data({"runs": data, "comparison": msgspec.to_builtins(comparison)})
@@ -239,5 +241,5 @@ class _Writer:
 
 @contextmanager
 def _records(path: Path | None) -> Iterator[_Writer]:
-    with path.open("wb") if path is not None else nullcontext() as stream:
+    with open_output("--record", path) if path is not None else nullcontext() as stream:
         yield _Writer(stream)

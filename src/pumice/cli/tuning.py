@@ -12,6 +12,7 @@ import typer
 
 from pumice.cli import render
 from pumice.cli.opening import OpenedScenario
+from pumice.cli.outputs import write_output
 from pumice.cli.progress import study_bar
 from pumice.cli.release import number
 from pumice.cli.studies import Files, executor_of, say_warnings
@@ -186,7 +187,7 @@ def _cpu_s() -> float:
 
 def _write(told: TuningAccount, asked: TuneOptions, report: Path | None, title: str) -> None:
     if report is not None:
-        report.write_text(html_tuning(told, title=title), encoding="utf-8")
+        write_output("--report", report, html_tuning(told, title=title))
     if asked.write is None:
         return
     winner = told.tuning.winner
@@ -194,9 +195,9 @@ def _write(told: TuningAccount, asked: TuneOptions, report: Path | None, title: 
         if asked.write.exists() and not asked.write.stat().st_size:  # made to see whether it can be written
             asked.write.unlink(missing_ok=True)
         return
-    asked.write.write_text(conf_text(winner.conf), encoding="utf-8")
+    write_output("--write", asked.write, conf_text(winner.conf))
     if winner.weights:
-        queues_file(asked.write).write_text(queue_manifests(winner.weights), encoding="utf-8")
+        write_output("--write", queues_file(asked.write), queue_manifests(winner.weights))
 
 
 def queues_file(conf: Path) -> Path:

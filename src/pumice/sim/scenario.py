@@ -118,7 +118,12 @@ class SimScenario:
         return replace(self, setting=replace(self.setting, origin=origin))
 
     def with_horizon(self, seconds: float) -> SimScenario:
-        """The same scenario, ended earlier or later."""
+        """The same scenario, ended earlier or later.
+
+        :raises InvalidInput: not later than it begins.
+        """
+        if seconds <= 0:
+            raise InvalidInput(f"horizon: must be a duration above 0, got {seconds:g} s")
         return replace(self, setting=replace(self.setting, horizon_s=seconds))
 
     def under(self, configurations: dict[str, SchedulerConf]) -> SimScenario:
