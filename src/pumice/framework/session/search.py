@@ -11,6 +11,7 @@ from pumice.engine.choose import Chooser
 from pumice.engine.evaluate import Evaluator
 from pumice.engine.rows import NodeRows
 from pumice.engine.views import Filter, Floats, Scorer
+from pumice.errors import shown
 from pumice.framework.points import table as t
 from pumice.framework.points.rows import PluginRows, filter_of, scorer_of
 from pumice.model.node import Node
@@ -127,9 +128,20 @@ class Search:
         return reason_of(code) if code else None
 
     def best_node(self, task: Task, scores: dict[str, float]) -> Node | None:
-        """The node that a plugin takes from a score table, or None."""
-        chosen = self._ssn.ask(t.BEST_NODE, task, scores)
-        return self._ssn.state.table.by_name.get(chosen) if isinstance(chosen, str) else chosen
+        """The node that a plugin takes from a score table; who takes another fails, and the next is asked."""
+        ssn = self._ssn
+        chosen = ssn.ask(t.BEST_NODE, task, dict(scores))
+        if chosen is None or _name(chosen) in scores:
+            return None if chosen is None else ssn.state.table.by_name.get(_name(chosen))
+        for c in ssn.callbacks(t.BEST_NODE):
+            said = ssn.guarded(t.BEST_NODE, c)(task, dict(scores))
+            if not isinstance(said, (Node, str)):
+                continue
+            if _name(said) in scores:
+                return ssn.state.table.by_name.get(_name(said))
+            wrong = ValueError(f"a choice is one of the {len(scores)} candidates, got {shown(_name(said))}")
+            ssn.failures.contain(c.plugin, t.BEST_NODE.name, wrong, task, fn=c.fn)
+        return None
 
     def map_reduce(self, task: Task, rows: NodeRows, _: Floats | None = None) -> Floats:
         """Scores in two steps: whole numbers per node, edited by the same plugin, then put together."""
@@ -167,3 +179,7 @@ def _whole(score: float | None) -> float:
 def _finite(scores: dict[str, Any]) -> dict[str, float]:
     """What a plugin left of its scores; whatever is no number counts as 0."""
     return {n: float(s) if isinstance(s, (int, float)) and np.isfinite(s) else 0.0 for n, s in scores.items()}
+
+
+def _name(chosen: Node | str) -> str:
+    return chosen if isinstance(chosen, str) else chosen.name
