@@ -95,6 +95,11 @@ class Metrics:
     counters: dict[Series, float] = field(default_factory=dict)
     histograms: dict[Series, Histogram] = field(default_factory=dict)
 
+    @property
+    def untouched(self) -> bool:
+        """Was nothing published?"""
+        return not (self.gauges or self.counters or self.histograms)
+
     def gauge(self, name: str, value: float, **labels: str) -> None:
         """Set a gauge.
 

@@ -99,21 +99,23 @@ def _run(
 ) -> CycleReport:
     started = time.perf_counter()
     began = state.moment
-    stands = runtime.take_opened(state, assembly)
-    session = Session(
-        state,
-        tiers=assembly.tiers() if stands is None else stands.tiers,
-        actions=assembly.conf.actions,
-        action_arguments=assembly.action_arguments,
-        compat=assembly.compat,
-        runtime=runtime,
-        shard=shard,
-        signature=assembly.conf.digest,
-        environment=environment,
-        stands=stands,
-        thorough=details,
-        tells=tells,
-    )
+    session = runtime.take_opened(state, assembly)
+    if session is not None:
+        session.again(shard, environment, thorough=details, tells=tells)
+    else:
+        session = Session(
+            state,
+            tiers=assembly.tiers(),
+            actions=assembly.conf.actions,
+            action_arguments=assembly.action_arguments,
+            compat=assembly.compat,
+            runtime=runtime,
+            shard=shard,
+            signature=assembly.conf.digest,
+            environment=environment,
+            thorough=details,
+            tells=tells,
+        )
     sent, nominations, turns = sent_of(state), dict(runtime.nominations), copied(runtime.turns)
     promised: AllPromised | None = runtime.all_promised
     try:
@@ -160,9 +162,9 @@ def _run(
         timings=session.timings,
         warnings=session.warnings,
         errors=[str(e) for e in session.errors],
-        gauges=session.metrics.gauges,
-        counters=session.metrics.counters,
-        histograms=session.metrics.histograms,
+        gauges=session.metrics.gauges or {},
+        counters=session.metrics.counters or {},
+        histograms=session.metrics.histograms or {},
     )
     if promised is not None:
         known = promised.report
@@ -171,13 +173,13 @@ def _run(
         if runtime.promised is not None:
             keep_promises(session, made)
         runtime.all_promised = all_promised_after(session, assembly, report)
-    if (left := session.leave()) is not None:
-        runtime.opened = state, assembly, left
+    if session.rest():
+        runtime.opened = state, assembly, session
         until = promised.until if promised is not None else None  # nobody is evicted for who has a promised place
         runtime.standing = standstill_after(session, assembly, report, began, until)
     else:
         runtime.let_promises_go()
-    session.retire()
+        session.retire()
     return report
 
 

@@ -20,7 +20,6 @@ from pumice.scheduler.report import CycleReport
 
 if TYPE_CHECKING:
     from pumice.framework.placing.remembered import Remembered
-    from pumice.framework.session.opened import Opened
     from pumice.framework.session.runtime import Runtime
     from pumice.framework.session.session import Session, Shard
     from pumice.scheduler.assembly import Assembly
@@ -117,14 +116,14 @@ def nothing_to_tell(state: ClusterState) -> bool:
     return True
 
 
-def _in_vain(state: ClusterState, assembly: Assembly, runtime: Runtime, opened: Opened) -> bool:
+def _in_vain(state: ClusterState, assembly: Assembly, runtime: Runtime, resting: Session) -> bool:
     """Is everybody who waits known to find no room, and would no action do anything for such jobs?"""
     memory: Remembered | None = runtime.remembered
-    if memory is None or opened.search.made is None or state.best_effort or state.rooms:
+    if memory is None or resting.search.made is None or state.best_effort or state.rooms:
         return False
     if not assembly.passes_over_vain:
         return False
-    return memory.everybody(state, assembly.conf.digest, opened.search.made, runtime.backlog)
+    return memory.everybody(state, assembly.conf.digest, resting.search.made, runtime.backlog)
 
 
 def nothing_done(state: ClusterState, assembly: Assembly, runtime: Runtime) -> CycleReport:

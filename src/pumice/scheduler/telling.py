@@ -18,8 +18,8 @@ from pumice.scheduler.report import CycleReport
 from pumice.scheduler.standstill import somebody_waits
 
 if TYPE_CHECKING:
-    from pumice.framework.session.opened import Opened
     from pumice.framework.session.runtime import Runtime
+    from pumice.framework.session.session import Session
     from pumice.scheduler.assembly import Assembly
     from pumice.state.cluster import ClusterState
 
@@ -46,7 +46,7 @@ class Closing:
 
 def tell(state: ClusterState, assembly: Assembly, runtime: Runtime) -> CycleReport | None:
     """Tell of the jobs that changed, where nobody can be served (`nobody_to_serve`); None where a session has to."""
-    closers = _closers(runtime.opened[2]) if runtime.opened is not None else None
+    closers = runtime.opened[2].of_registrations(_closers) if runtime.opened is not None else None
     if closers is None or runtime.all_promised is not None or runtime.health:
         return None
     state.refresh()
@@ -69,15 +69,7 @@ def tell(state: ClusterState, assembly: Assembly, runtime: Runtime) -> CycleRepo
     )
 
 
-def _closers(opened: Opened) -> list[Any] | None:
+def _closers(ssn: Session) -> list[Any] | None:
     """The plugins that say something when a session closes; None where one of them needs the session."""
-    facts = opened.asked.facts
-    try:
-        known: list[Any] | None = facts[_closers]
-    except KeyError:
-        plugins = [entry.plugin for tier in opened.tiers for entry in tier if entry.plugin is not None]
-        known = [plugin for plugin in plugins if type(plugin).on_session_close is not Plugin.on_session_close]
-        if not all(vars(type(plugin)).get("closes_alone", False) for plugin in known):
-            known = None
-        facts[_closers] = known
-    return known
+    known = [plugin for plugin in ssn.plugins() if type(plugin).on_session_close is not Plugin.on_session_close]
+    return known if all(vars(type(plugin)).get("closes_alone", False) for plugin in known) else None

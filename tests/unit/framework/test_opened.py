@@ -14,6 +14,7 @@ from pumice.framework.registry import Registry, default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.model.api import PodSpec
 from pumice.model.events import Gone, Seen
+from pumice.model.reason import PASS
 from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.report import CycleReport
@@ -196,3 +197,67 @@ def test_a_class_whose_view_had_to_go_is_looked_at_again_in_the_same_session() -
                 assert not ssn.search.evaluator.view(task).idle_ok.any()
 
     run_cycle(world.state, world.assembly, world.runtime, inspect=look)
+
+
+class Leaves(Goes):
+    """Leaves behind whatever can be left, in its first session, and looks whether it is there in the others."""
+
+    name = "leaves"
+
+    def on_session_open(self, ssn: Session) -> None:
+        super().on_session_open(ssn)
+        self._fill(ssn)
+
+    def on_session_reopen(self, ssn: Session) -> bool:
+        told["found"] += hasattr(ssn, "_mine")
+        return True
+
+    def _fill(self, ssn: Session) -> None:
+        ssn._mine = 1  # type: ignore[attr-defined]
+        ssn.metrics.gauge("mine", 1)
+        ssn.warnings.append("mine")
+        ssn.view(lambda _: object())
+        _ = ssn.budgets
+        ssn.domain, ssn.simulates, ssn.forgot_turns = ssn.hyper_nodes.top, True, True
+        ssn._preemptive["mine"], ssn._preemptive_at = PASS, 7
+
+
+OF_REGISTRATIONS = {"_bound", "_chains", "_entries", "_facts", "_keys", "_left", "_registered", "_steady", "_tiers"}
+"""What was made of registrations, and stands with them."""
+PARTS = {"_own", "failures", "metrics", "binds", "handlers", "orders", "search", "outcome"}
+
+
+def test_nothing_of_one_cycle_is_found_by_the_next_but_what_was_made_of_registrations() -> None:
+    world = Cluster(assembly(Leaves))
+    first = world.cycle()
+    gauges, refusals = dict(first.gauges), dict(first.refusals)
+    seen: list[dict[str, Any]] = []
+    world.runtime.opened[2].again(None, None, thorough=False, tells=True)  # type: ignore[index]
+    gone_on = world.runtime.opened[2]  # type: ignore[index]
+    anew = Session(
+        world.state,
+        tiers=world.assembly.tiers(),
+        actions=world.assembly.conf.actions,
+        action_arguments=world.assembly.action_arguments,
+        runtime=world.runtime,
+        signature=world.assembly.conf.digest,
+    )
+    for ssn in (gone_on, anew):
+        compared = vars(ssn).keys() - OF_REGISTRATIONS - PARTS - vars(ssn)["_attributes"].keys() - {"_attributes"}
+        assert {"domain", "simulates", "_views", "_preemptive", "warnings", "timings"} <= compared
+        seen.append({name: vars(ssn)[name] for name in compared})
+    assert seen[0] == seen[1]
+    for part in ("handlers", "binds"):
+        assert not getattr(gone_on, part)
+    assert gone_on.metrics.untouched
+    assert not gone_on.failures.errors
+    assert not gone_on.orders._job_keys
+    assert {k: v for k, v in vars(gone_on.outcome).items() if not k.startswith("_")}.keys() == {
+        k: v for k, v in vars(anew.outcome).items() if not k.startswith("_")
+    }.keys()
+    assert not (gone_on.outcome.intents or gone_on.outcome.promises or gone_on.outcome.refusals)
+    second = world.cycle()
+    assert told["found"] == 0
+    assert "mine" in [name for name, _ in gauges]
+    assert "mine" not in [name for name, _ in second.gauges]
+    assert (dict(first.gauges), dict(first.refusals)) == (gauges, refusals)

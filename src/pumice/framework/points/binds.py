@@ -27,6 +27,9 @@ class Binds:
         self._preparing: list[tuple[str, Callable[[Task], Sequence[Choice]]]] = []
         self.binders: dict[str, Any] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._preparing or self.binders)
+
     @property
     def prepares(self) -> bool:
         """Is anything to be prepared?"""

@@ -58,10 +58,11 @@ class Failures:
         self.errors: list[PluginError] = []
         self.failed: set[str] = set()
 
-    def again(self, metrics: Metrics) -> Failures:
-        """The same for another session, in which nothing went wrong yet."""
-        self._metrics, self.errors, self.failed = metrics, [], set()
-        return self
+    def forget(self, metrics: Metrics) -> None:
+        """Another cycle begins, in which nothing went wrong yet."""
+        self._metrics = metrics
+        if self.failed or self.errors:
+            self.errors, self.failed = [], set()
 
     def contain(
         self,

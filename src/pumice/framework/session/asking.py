@@ -12,14 +12,13 @@ from pumice.framework.points.point import A, P, Point
 from pumice.framework.points.rules import Rule
 from pumice.framework.points.sort_keys import compared, guarded_key, joined
 from pumice.framework.points.table import POINTS
-from pumice.framework.session.opened import OpenedPoints as Made
 from pumice.framework.session.runtime import Runtime
 from pumice.model.node import Node
 from pumice.model.task import Task
 
 if TYPE_CHECKING:
     from pumice.framework.plugin import Action
-    from pumice.framework.session.opened import Opened, PluginEntry
+    from pumice.framework.session.opened import PluginEntry
 
 
 V = TypeVar("V")
@@ -59,21 +58,15 @@ class Asking:
     _registered: dict[str, dict[str, list[Callback]]]
     _tiers: Sequence[Sequence[PluginEntry]] | None
 
-    def _begin_asking(self, stands: Opened | None) -> None:
-        self._made = asked = Made() if stands is None else stands.asked
-        self._chains: dict[str, list[list[Callback]]] = asked.chains
-        self._bound: dict[str, Call] = asked.bound
-        self._keys: dict[str, Callable[[Any], Any] | None] = asked.keys
-        self._attributes: dict[str, Call] = asked.attributes
-        self._facts: dict[Callable[..., Any], Any] = asked.facts
-        self.__dict__.update(asked.attributes)
+    def _begin_asking(self) -> None:
+        """What is made of the registrations, and stands as long as they do."""
+        self._chains: dict[str, list[list[Callback]]] = {}
+        self._bound: dict[str, Call] = {}
+        self._keys: dict[str, Callable[[Any], Any] | None] = {}
+        self._attributes: dict[str, Call] = {}
+        self._facts: dict[Callable[..., Any], Any] = {}
+        """What was found out of the registrations alone, by who found it out."""
         self._entries: dict[str, list[tuple[int, int, PluginEntry]]] | None = None
-
-    def _asked(self) -> Made:
-        """What was made of the registrations, for the next session."""
-        if STRICT:  # each question is looked at by the session in which it is asked
-            return Made(self._chains, {}, self._keys, {}, self._facts)
-        return self._made
 
     def of_registrations(self, find: Callable[[Self], V]) -> V:
         """What *find* finds out of the registrations alone: found out once for as long as they stand.

@@ -1,20 +1,15 @@
 """What plugins registered, and what was made of it, from one session to the next on the same state.
 
-A session opens every plugin. One that says so (`Plugin.on_session_reopen`) goes on with what it registered in the last
-session, and with it stand the chains, the bound points, the sort keys and the engine that were made of that. The others
-are built anew, and only the points at which they register are put together again.
+A cycle opens every plugin. One that says so (`Plugin.on_session_reopen`) goes on with what it registered in the last
+one, and with it stand the session itself, the chains, the bound points, the sort keys and the engine that were made of
+that. The others are built anew, and only the points at which they register are put together again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pumice.framework.points.callback import Callback
-    from pumice.framework.points.guard import Call, Failures
-    from pumice.framework.session.search import Search
+from typing import Any
 
 
 @dataclass(slots=True)
@@ -42,28 +37,3 @@ class PluginEntry:
     plugin: Any = None
     left: Left | None = None
     """What it did when it was opened; None where it was not, or failed."""
-
-
-@dataclass(slots=True)
-class OpenedPoints:
-    """What was made of the registrations: who is asked at each point, and each point as one call."""
-
-    chains: dict[str, list[list[Callback]]] = field(default_factory=dict)
-    bound: dict[str, Call] = field(default_factory=dict)
-    keys: dict[str, Callable[[Any], Any] | None] = field(default_factory=dict)
-    attributes: dict[str, Call] = field(default_factory=dict)
-    facts: dict[Callable[..., Any], Any] = field(default_factory=dict)
-    """What was found out of the registrations alone, by who found it out."""
-
-
-@dataclass(slots=True)
-class Opened:
-    """What a session leaves to the next one."""
-
-    tiers: Sequence[Sequence[PluginEntry]]
-    failures: Failures
-    search: Search
-    registered: dict[str, dict[str, list[Callback]]]
-    asked: OpenedPoints
-    steady: bool
-    """Would the plugins give the same cluster the same answers again?"""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pumice.engine.hypernodes import HyperNodeTree
 from pumice.engine.views import ViewCache
 from pumice.framework.points.health import Health
 from pumice.framework.session.backlog import Backlog
-from pumice.framework.session.opened import Opened
 from pumice.framework.session.rounds import Turns
+
+if TYPE_CHECKING:
+    from pumice.framework.session.session import Session
 
 
 @dataclass(slots=True)
@@ -58,8 +60,8 @@ class Runtime:
     order_bases: dict[str, object] = field(default_factory=dict)
     """Plugin -> what its sort keys of jobs are made of, beside the jobs: what the backlogs are ordered by."""
 
-    opened: tuple[object, object, Opened] | None = None
-    """What the last session left to the next one, with the state and the configuration that it had."""
+    opened: tuple[object, object, Session] | None = None
+    """The last session, where the next cycle may go on with it, with the state and the configuration that it had."""
 
     remembered: Any = None
     """Waiting jobs that are known to be in vain (`framework/placing/remembered.py`)."""
@@ -70,8 +72,8 @@ class Runtime:
     all_promised: Any = None
     """The promises of the last cycle, where everybody who waits had one (`scheduler/all_promised.py`)."""
 
-    def take_opened(self, state: object, assembly: object) -> Opened | None:
-        """What the last session left, if it was on the same state under the same configuration; it can be had once."""
+    def take_opened(self, state: object, assembly: object) -> Session | None:
+        """The session that rests, if it is on the same state under the same configuration; it can be had once."""
         known, self.opened = self.opened, None
         return known[2] if known is not None and known[0] is state and known[1] is assembly else None
 

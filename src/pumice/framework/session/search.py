@@ -41,13 +41,8 @@ class Search:
         self.by_rows = True
         """Are filters and scores about rows of the node table? Not where nodes are looked for in another view."""
 
-    def again(self, ssn: Session) -> Search:
-        """The same for another session, in which the same callbacks are asked."""
-        self._ssn = ssn
-        return self
-
     def rest(self) -> None:
-        """The session is over: let go of what was found out in it alone."""
+        """The cycle is over: let go of what was found out in it alone."""
         if self._chooser is not None:
             self._chooser.why_not.forget()
         if self._ssn.runtime.random_ties:

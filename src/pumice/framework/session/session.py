@@ -27,7 +27,7 @@ from pumice.framework.points.table import POINTS
 from pumice.framework.session.budgets import Budgets
 from pumice.framework.session.eviction_refusals import learn_refusals
 from pumice.framework.session.nominations import hold_rooms, holds
-from pumice.framework.session.opened import Left, Opened, PluginEntry
+from pumice.framework.session.opened import Left, PluginEntry
 from pumice.framework.session.orders import Orders
 from pumice.framework.session.outcome import Outcome
 from pumice.framework.session.problems import tell_problems
@@ -78,53 +78,69 @@ class Session(Registration, Questions):
         shard: Shard | None = None,
         signature: object = None,
         environment: Mapping[str, Any] | None = None,
-        stands: Opened | None = None,
         thorough: bool = False,
         tells: bool = True,
     ) -> None:
-        """*stands*: what an earlier session on the same state, of the same tiers, left to this one. *thorough*:
-        everybody who waits is looked at, also who is known to wait in vain. *tells*: jobs that change are told of;
-        nobody asks that in a dry cycle.
+        """*thorough*: everybody who waits is looked at, also who is known to wait in vain. *tells*: jobs that change
+        are told of; nobody asks that in a dry cycle.
         """
         self.state = state
         self.compat = compat
         self.runtime = runtime if runtime is not None else Runtime()
+        self.actions = tuple(actions)
+        self.signature = signature
+        self.metrics = Metrics(self.runtime.metered)
+        self.failures = self._make_failures()
+        self.handlers = self._no_handlers()
+        self.binds = Binds(self.failures)
+        self.orders = Orders(self)
+        self.search = Search(self)
+        self._tiers, self._action_arguments = tiers, action_arguments
+        self._registered: dict[str, dict[str, list[Callback]]] = {}
+        self._left = Left()
+        self._may_stand = True
+        self._steady: bool | None = None
+        self._opened: list[tuple[str, Any]] = []
+        self._preemptive: dict[Hashable, Verdict] = {}
+        self._views: dict[Callable[[Session], Any], Any] = {}
+        self._begin(shard, environment, thorough=thorough, tells=tells)
+        self._begin_asking()
+        self._own = frozenset((*vars(self), "_own"))
+
+    def _begin(
+        self, shard: Shard | None, environment: Mapping[str, Any] | None, *, thorough: bool, tells: bool
+    ) -> None:
+        """What is of one cycle alone."""
+        state = self.state
         self.shard = shard
         self.thorough, self._tells = thorough, tells
         self.environment = environment or {}
         """What a plugin may know beside the cluster's objects: node usage, enabled features."""
-        self.actions = tuple(actions)
-        self.signature = signature
+        self.acting = None
         self.domain: TopologyDomain | None = None
         """The hyper-node in which nodes are being looked for; None: everywhere."""
         self.simulates = False
         """Are queues asked for the sums alone, whatever their state? So in the dry runs of Volcano's preempt."""
         self.forgot_turns = False
         """Was what is remembered of evictions gone through in this cycle?"""
-        self.metrics = Metrics(self.runtime.metered)
-        self.failures = self._make_failures() if stands is None else stands.failures.again(self.metrics)
-        self.handlers = Handlers(self.failures, state, raising_objects=compat.raising_handlers)
-        self.binds = Binds(self.failures)
         self.outcome = Outcome(state, self.runtime)
-        self.orders = Orders(self)
-        self.search = Search(self) if stands is None else stands.search.again(self)
         self.timings: dict[tuple[str, str], float] = {}
         self.warnings: list[str] = []
-        self._tiers, self._action_arguments = tiers, action_arguments
-        self._registered: dict[str, dict[str, list[Callback]]] = {} if stands is None else stands.registered
-        self._left = Left()
-        self._may_stand = True
-        self._steady: bool | None = None
-        self._stands = stands
         self._opening = ""
         self._opening_entry: PluginEntry | None = None
-        self._opened: list[tuple[str, Any]] = []
-        self._preemptive: dict[Hashable, Verdict] = {}
         self._preemptive_at = -1
-        self._views: dict[Callable[[Session], Any], Any] = {}
         state.refresh()
         self._changed: dict[str, Job] = dict(state.changed_jobs)
-        self._begin_asking(stands)
+
+    def again(
+        self, shard: Shard | None, environment: Mapping[str, Any] | None, *, thorough: bool, tells: bool
+    ) -> Session:
+        """The same for the next cycle: what was made of registrations stands, what was found out is gone (`rest`)."""
+        self._begin(shard, environment, thorough=thorough, tells=tells)
+        return self
+
+    def _no_handlers(self) -> Handlers:
+        return Handlers(self.failures, self.state, raising_objects=self.compat.raising_handlers)
 
     @cached_property
     def budgets(self) -> Budgets:
@@ -222,6 +238,10 @@ class Session(Registration, Questions):
     def configured(self, plugin: str) -> bool:
         """Is a plugin of that name among the tiers?"""
         return any(e.name == plugin for tier in self._tiers or () for e in tier)
+
+    def plugins(self) -> list[Any]:
+        """The plugins of the tiers that were opened, in the conf's order."""
+        return [e.plugin for tier in self._tiers or () for e in tier if e.plugin is not None]
 
     def registered(self) -> Mapping[str, Sequence[Callback]]:
         """Point -> everything that was registered there, asked or not."""
@@ -330,8 +350,7 @@ class Session(Registration, Questions):
             learn_refusals(self)
         if self.runtime.nominations and holds_rooms:
             hold_rooms(self)
-        stands, self._stands = self._stands, None
-        kept = stands.steady if stands is not None else None
+        kept = self._steady
         clock, timings, timed = time.perf_counter, self.timings, self.runtime.metered
         ill = self.runtime.health
         begun = clock()
@@ -470,13 +489,31 @@ class Session(Registration, Questions):
                 self.state.move(op.task, S.PENDING, None)
         self.state.end_session()
 
-    def leave(self) -> Opened | None:
-        """What the next session on the same state, of the same tiers, may go on with; nothing where a plugin failed."""
+    def rest(self) -> bool:
+        """The cycle is over: let go of what it found out. May the next one, on the same state and of the same tiers, go
+        on with this session? Not where a plugin failed, or registered in the place of another.
+        """
         if self._tiers is None or self.failures.failed or not self._may_stand:
-            return None
-        search, self.search = self.search, Search(self)
-        search.rest()
-        return Opened(self._tiers, self.failures, search, self._registered, self._asked(), self.steady)
+            return False
+        if len(vars(self)) != len(self._own) + len(self._attributes):
+            for name in [n for n in vars(self) if n not in self._own and n not in self._attributes]:
+                del vars(self)[name]  # of this cycle, or a plugin's
+        if not self.metrics.untouched:
+            self.metrics = Metrics(self.runtime.metered)
+        self.failures.forget(self.metrics)
+        self.search.rest()
+        self.orders.forget()
+        if self.handlers:
+            self.handlers = self._no_handlers()
+        if self.binds:
+            self.binds = Binds(self.failures)
+        if self._views:
+            self._views = {}
+        if self._preemptive:
+            self._preemptive = {}
+        self.outcome.release()
+        self._changed = {}
+        return True
 
     @property
     def steady(self) -> bool:
@@ -498,10 +535,7 @@ class Session(Registration, Questions):
         self._unbind_all()
         self._tiers = self._entries = None
         self._registered, self._chains, self._bound, self._keys, self._opened = {}, {}, {}, {}, []
-        if self.handlers:
-            self.handlers = Handlers(self.failures, self.state, raising_objects=False)
-        if self.binds.prepares or self.binds.binders:
-            self.binds = Binds(self.failures)
+        self.handlers, self.binds = self._no_handlers(), Binds(self.failures)
         self._views = {}
         self.outcome.release()
         self.failures.errors = []

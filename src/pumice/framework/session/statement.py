@@ -291,7 +291,7 @@ class Repeated(Statement):
 
 def nobody_between(ssn: Session) -> bool:
     """Has no plugin to do with what is between a placement and its bind?"""
-    return not (ssn.handlers or ssn.binds.prepares or ssn.binds.binders or ssn.anybody(BIND_REQUEST_MUTATE))
+    return not (ssn.handlers or ssn.binds or ssn.anybody(BIND_REQUEST_MUTATE))
 
 
 def _still_needed(job: Job) -> int:
