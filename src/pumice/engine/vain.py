@@ -21,7 +21,7 @@ Bools = npt.NDArray[np.bool_]
 
 _MOST: Final = 1 << 22
 """Beyond so many pairs of a class and a changed row the classes are looked at as a whole."""
-_FEW: Final = 8
+_FEW: Final = 64
 """Up to so many pairs are looked at one by one."""
 _MOST_KNOWN: Final = 50_000
 _MOST_FELL: Final = 10_000
@@ -29,12 +29,14 @@ _MOST_BYTES: Final = 1 << 25
 """Of what is remembered of rows that are open to classes."""
 _NOTHING: Final = np.iinfo(np.int64).min
 """Less than any row has: what a class asks of a resource that it does not need."""
+_FREE: Final = ((0, int(np.iinfo(np.int64).max)),)
+"""What a slot asks for that no class has: it fits nowhere either."""
 
 
 class FitsNowhere:
     """The classes that are known to fit nowhere, by their keys, as of a place in the logs of the node table."""
 
-    __slots__ = ("_asks", "_at", "_free", "_keys", "_needs", "_open", "_slots", "doubtful", "fell")
+    __slots__ = ("_asks", "_at", "_free", "_keys", "_needs", "_open", "_slots", "_unwritten", "doubtful", "fell")
 
     def __init__(self) -> None:
         self._slots: dict[Hashable, int] = {}
@@ -42,6 +44,8 @@ class FitsNowhere:
         self._asks: list[tuple[tuple[int, int], ...]] = []
         self._free: list[int] = []
         self._needs: npt.NDArray[np.int64] = np.full((0, 0), _NOTHING, dtype=np.int64)
+        """What each asks for, as lines of numbers, but for those that are `_unwritten`."""
+        self._unwritten: set[int] = set()
         self._open = OpenRows()
         self._at = (-1, -1, -1)
         self.fell: list[Hashable] | None = None
@@ -57,6 +61,7 @@ class FitsNowhere:
         self._slots.clear()
         self._keys, self._asks, self._free = [], [], []
         self._needs = self._needs[:0]
+        self._unwritten.clear()
         self._open = OpenRows()
         self.fell = None
         self.doubtful.clear()
@@ -71,21 +76,20 @@ class FitsNowhere:
             return
         if len(self._slots) >= _MOST_KNOWN:
             self.clear()
-        if not self._free or self._needs.shape[1] < table.width:
-            self._grow(table)
+        if not self._free:
+            self._grow()
         slot = self._free.pop()
         self._slots[key], self._keys[slot] = slot, key
         self._asks[slot] = tuple(zip(klass.fit_dims, klass.fit_values, strict=True))
-        self._needs[slot, list(klass.fit_dims)] = klass.fit_values
+        self._unwritten.add(slot)
         self._open.put(slot, len(self._keys), open_rows)
 
     def forget(self, key: Hashable) -> None:
         """The class was found to fit somewhere."""
         slot = self._slots.pop(key, None)
         if slot is not None:
-            self._needs[slot] = _NOTHING
-            self._needs[slot, 0] = np.iinfo(np.int64).max  # a free slot fits nowhere either
-            self._asks[slot] = ()
+            self._asks[slot] = _FREE
+            self._unwritten.add(slot)
             self._free.append(slot)
             if self.fell is not None:
                 self.fell.append(key)
@@ -127,6 +131,7 @@ class FitsNowhere:
             return list(self._slots)
         if len(rows) * len(self._slots) <= _FEW:
             return self._one_by_one(rows, table)
+        self._write(table.width)
         index = np.fromiter(rows, dtype=np.intp, count=len(rows))
         width = self._needs.shape[1]
         free = table.idle[:width, index]
@@ -141,8 +146,9 @@ class FitsNowhere:
     def _one_by_one(self, rows: Iterable[int], table: NodeTable) -> list[Hashable]:
         cells, first, in_flux, found = table.cells, table.line_of_idle, table.in_flux, []
         for key, slot in self._slots.items():
+            asks = self._asks[slot]
             for row in rows:
-                for d, v in self._asks[slot]:
+                for d, v in asks:
                     if (table.free_soon(d, row) if in_flux else cells[first + d, row]) < v:
                         break
                 else:
@@ -151,16 +157,27 @@ class FitsNowhere:
                         break
         return found
 
-    def _grow(self, table: NodeTable) -> None:
-        """Room for as many classes again, and for every resource."""
-        old, height = self._needs, max(8, 2 * len(self._needs))
-        self._needs = np.full((height, table.width), _NOTHING, dtype=np.int64)
-        self._needs[: len(old), : old.shape[1]] = old
-        self._needs[len(old) :, 0] = np.iinfo(np.int64).max
-        more = height - len(old)
+    def _grow(self) -> None:
+        """Room for as many classes again."""
+        old = len(self._keys)
+        more = max(8, old)
         self._keys += [None] * more
-        self._asks += [()] * more
-        self._free += range(height - 1, len(old) - 1, -1)
+        self._asks += [_FREE] * more
+        self._unwritten.update(range(old, old + more))
+        self._free += range(old + more - 1, old - 1, -1)
+
+    def _write(self, width: int) -> None:
+        """Put down as numbers what changed since the classes were last looked at as a whole."""
+        old = self._needs
+        if len(old) < len(self._keys) or old.shape[1] < width:
+            self._needs = np.full((len(self._keys), width), _NOTHING, dtype=np.int64)
+            self._needs[: len(old), : old.shape[1]] = old
+        for slot in self._unwritten:
+            line = self._needs[slot]
+            line[:] = _NOTHING
+            for d, v in self._asks[slot]:
+                line[d] = v
+        self._unwritten.clear()
 
 
 class OpenRows:

@@ -19,7 +19,7 @@ from pumice.engine.scope import Scope
 from pumice.framework.placing.grounds import Ground, InVain, first_waiting, too_little
 from pumice.framework.placing.vain import before_trying
 from pumice.framework.points import table as points
-from pumice.framework.session.backlog import Backlog, Visit
+from pumice.framework.session.backlog import Backlog, Entry, Visit
 from pumice.framework.session.refusals import Refusal, Stage
 from pumice.model.job import Job
 from pumice.model.queue import Queue
@@ -36,9 +36,20 @@ class Known:
     """A group that was passed over."""
 
     why: InVain
-    jobs: list[Job]
+    entries: list[Entry]
+    """Its jobs, in order."""
     klass: Hashable
     """ground NODES: the key under which the class is known to fit nowhere."""
+
+    @property
+    def first(self) -> Job:
+        """The first job."""
+        return self.entries[0][1]
+
+    @property
+    def jobs(self) -> list[Job]:
+        """All of them."""
+        return [job for _, job in self.entries]
 
     @property
     def refusal(self) -> Refusal:
@@ -105,16 +116,16 @@ class Remembered:
         known = self.queues[queue.name]
         found: dict[Hashable, InVain] = {}
         for group in self._by_queue[queue.name][1]:
-            why = before_trying(ssn, queue, known[group].jobs[0], known[group].why.task)
+            why = before_trying(ssn, queue, known[group].first, known[group].why.task)
             if why is None or why.ground is not Ground.QUEUE:
                 for asked in (*found, group):  # they are to be visited: nothing was found out about them
-                    ssn.outcome.fit_errors.pop(known[asked].jobs[0].uid)
+                    ssn.outcome.fit_errors.pop(known[asked].first.uid)
                 return False
             found[group] = why
         part = self._part(queue.name)
         for group, why in found.items():
-            part[group] = Known(why, known[group].jobs, None)
-            first = known[group].jobs[0].uid
+            part[group] = Known(why, known[group].entries, None)
+            first = known[group].first.uid
             errors = ssn.outcome.fit_errors.get(first)
             if errors:
                 self.errors[first] = errors
@@ -135,8 +146,8 @@ class Remembered:
         others = self._follow(state, signature, chooser, backlog, lambda _: False)
         if all(len(self.queues.get(name, ())) == backlog.groups(name) for name in backlog.queues()):
             for place, why in others.items():
-                jobs = self.queues[place[0]][place[1]].jobs
-                self._refuse_for(place, Known(why, jobs, None), state.table.touched.position)
+                entries = self.queues[place[0]][place[1]].entries
+                self._refuse_for(place, Known(why, entries, None), state.table.touched.position)
             return True
         for place in others:  # whoever is served before may take of that room
             self._drop(place)
@@ -195,7 +206,7 @@ class Remembered:
             return False
         for place, its in known:
             why = InVain(Refusal(Stage.NODES, error=error), Ground.NODES, its.why.task)
-            self._refuse_for(place, Known(why, its.jobs, klass), chooser.evaluator.table.touched.position)
+            self._refuse_for(place, Known(why, its.entries, klass), chooser.evaluator.table.touched.position)
         return True
 
     def _drop_refused(self, queue: str) -> None:
@@ -208,12 +219,13 @@ class Remembered:
         known = self.queues.get(queue, {}).get(group)
         if known is None:
             return
-        jobs = backlog.jobs_of(queue, group) if known.why.ground is Ground.NODES else []
-        if jobs and jobs[0] is known.jobs[0] and first_waiting(jobs[0]) is known.why.task and served(queue):
+        entries = backlog.entries_of(queue, group) if known.why.ground is Ground.NODES else []
+        first = known.first
+        if entries and entries[0][1] is first and first_waiting(first) is known.why.task and served(queue):
             error = chooser.why_not.known_hopeless(known.why.task)
             if error is not None:
                 why = InVain(Refusal(Stage.NODES, error=error), Ground.NODES, known.why.task)
-                self._refuse_for(place, Known(why, jobs, known.klass), chooser.evaluator.table.touched.position)
+                self._refuse_for(place, Known(why, entries, known.klass), chooser.evaluator.table.touched.position)
                 return
         self._drop(place)
 
@@ -224,7 +236,7 @@ class Remembered:
         error = known.refusal.error
         if error is not None:
             error.at = at
-            self.errors[known.jobs[0].uid] = {known.why.task.uid: error}
+            self.errors[known.first.uid] = {known.why.task.uid: error}
 
     def visit(self, backlog: Backlog, queue: str) -> Visit | None:
         """The groups of a queue that are to be looked at; None if there are none."""
@@ -237,21 +249,21 @@ class Remembered:
         entries = visit.whole_group()
         if entries is None:
             return
-        known, stamp = Known(why, [job for _, job in entries[1]], None), None
+        known, stamp = Known(why, entries[1], None), None
         if why.ground is Ground.NODES:
             known.klass = ssn.search.evaluator.key_of(why.task)
             if not ssn.search.evaluator.cache.nowhere.stands(known.klass, ssn.state.table):
                 return
         elif why.ground is Ground.QUEUE:
             stamp = stamps(ssn)(queue)
-        self._add((queue.name, entries[0]), known, stamp, ssn.outcome.fit_errors.get(known.jobs[0].uid))
+        self._add((queue.name, entries[0]), known, stamp, ssn.outcome.fit_errors.get(known.first.uid))
 
     def _add(self, place: Place, known: Known, stamp: Hashable, errors: dict[str, FitError] | None) -> None:
         self._drop(place)
         queue, group = place
         self._part(queue)[group] = known
         if errors:
-            self.errors[known.jobs[0].uid] = errors
+            self.errors[known.first.uid] = errors
         if known.why.ground is Ground.NODES:
             self._by_class.setdefault(known.klass, set()).add(place)
         elif known.why.ground is Ground.ROOM:
@@ -266,7 +278,7 @@ class Remembered:
         if group not in self.queues.get(queue, {}):
             return
         known = self._part(queue).pop(group)
-        self.errors.pop(known.jobs[0].uid, None)
+        self.errors.pop(known.first.uid, None)
         self._by_room.discard(place)
         places = self._by_class.get(known.klass)
         if places is not None:

@@ -115,9 +115,9 @@ class Backlog:
         """How many groups wait in a queue."""
         return len(self._groups.get(queue, ()))
 
-    def jobs_of(self, queue: str, group: Hashable) -> list[Job]:
-        """The jobs of a group, in order."""
-        return [job for _, job in self._groups.get(queue, {}).get(group, ())]
+    def entries_of(self, queue: str, group: Hashable) -> list[Entry]:
+        """The jobs of a group with their sort keys, in order."""
+        return list(self._groups.get(queue, {}).get(group, ()))
 
     def visit(self, queue: str, without: Container[Hashable] = ()) -> Visit:
         """The jobs of a queue, to be taken in order; those of some groups left out."""

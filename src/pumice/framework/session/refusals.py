@@ -142,7 +142,10 @@ class Refusal:
 class Passed(Protocol):
     """Jobs that were refused together."""
 
-    jobs: list[Job]
+    @property
+    def jobs(self) -> list[Job]:
+        """Who."""
+        ...
 
     @property
     def refusal(self) -> Refusal:
