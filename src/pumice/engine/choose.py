@@ -52,6 +52,8 @@ class Chooser:
         self._best_node, self._reduce, self._rng = best_node, reduce, rng
         self._score_single = score_single
         self._pre_order = pre_order
+        self._plain = best_node is None and reduce is None and rng is None and pre_order is None
+        """Do filters and scores alone decide, and the smallest name between equals?"""
 
     # -- filtering ------------------------------------------------------------------------------------------------
     def feasible(self, view: ClassView, task: Task, mask: Bools, severity: int = 0) -> Index:
@@ -103,7 +105,7 @@ class Chooser:
         asked about next, perhaps.
         """
         if within is None and soft is None:
-            row = self._by_amounts(task, coming)
+            row = self._by_kind.best_row(task, coming) if self._plain else UNTOLD
             if row >= 0:
                 return NodeChoice(self._node(row), True)
             if row == NO_ROOM:
@@ -173,18 +175,11 @@ class Chooser:
 
         It is negative where that does not follow from the amounts of nodes alone, or where none has room.
         """
-        return self._by_kind.again_and_again(task) if self._plain() else lambda: UNTOLD
-
-    def _by_amounts(self, task: Task, coming: Iterable[Task]) -> int:
-        return self._by_kind.best_row(task, coming) if self._plain() else UNTOLD
+        return self._by_kind.again_and_again(task) if self._plain else lambda: UNTOLD
 
     def needs_table(self, view: ClassView) -> bool:
         """Does what a score says of a row depend on the other rows, or on more than the class?"""
-        return bool(view.session_scorers or not self._plain() or self._varies(view))
-
-    def _plain(self) -> bool:
-        """Do filters and scores alone decide, and the smallest name between equals?"""
-        return self._best_node is None and self._reduce is None and self._rng is None and self._pre_order is None
+        return bool(view.session_scorers or not self._plain or self._varies(view))
 
     @staticmethod
     def _varies(view: ClassView) -> bool:
@@ -253,7 +248,7 @@ class Chooser:
         """
         view = self.evaluator.view(task)
         if not self.can_plan(view):
-            along = self._plain() and not (view.scalar_filters or view.scalar_scorers or self._varies(view))
+            along = self._plain and not (view.scalar_filters or view.scalar_scorers or self._varies(view))
             return plan_along(self, view, task, wanted, within) if along else []
         return plan_rows(self.evaluator, view, wanted, within)
 

@@ -86,6 +86,15 @@ class Evaluator(StaticAnswers):
         self._refresh(view, task)
         return view
 
+    def kept_view(self, task: Task) -> ClassView | None:
+        """The view of a task's class as it was when somebody last looked; None where it is not kept."""
+        key = self.key_of(task)
+        view = self.cache.views.get(key)
+        if view is None or view.split_by != self._number:
+            return None
+        self.cache.views.move_to_end(key)
+        return view
+
     def _refresh(self, view: ClassView, task: Task) -> None:
         table = self.table
         size = table.size

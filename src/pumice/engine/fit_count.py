@@ -121,11 +121,16 @@ def first_shortage(
 
 def shortage_on(klass: TaskClass, table: NodeTable, row: int) -> int:
     """What `first_shortage` says of one row."""
-    cells, first = table.cells, table.line_of_idle
+    return amount_short_on(klass, table, row) or _nothing_short(klass)
+
+
+def amount_short_on(klass: TaskClass, table: NodeTable, row: int) -> int:
+    """The reason naming the first resource of which a row has too little, even in future; 0 where it has enough."""
+    cells, first, in_flux = table.cells, table.line_of_idle, table.in_flux
     for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
-        if (table.free_soon(d, row) if table.in_flux else cells[first + d, row]) < v:
+        if (table.free_soon(d, row) if in_flux else cells[first + d, row]) < v:
             return insufficient(d)
-    return _nothing_short(klass)
+    return 0
 
 
 def _nothing_short(klass: TaskClass) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
-from pumice.engine.fit_count import shortage_on
+from pumice.engine.fit_count import amount_short_on, shortage_on
 from pumice.engine.views import Bools, ClassView, Reasons
+from pumice.model.task import TaskClass
 from pumice.state.table import NodeTable
 
 _FEW_ROWS: Final = 16
@@ -24,15 +26,40 @@ class ObjectionCount:
 
     def follow(self, view: ClassView, table: NodeTable, future_ok: Bools) -> bool:
         """Take in what changed, where *view* and *future_ok* are up to date; False when too much did."""
-        if self._changed_at != table.changed.position or len(self._codes) != view.size:
+        rows = self._rows_since(table)
+        if rows is None:
             return False
+        klass = view.task.klass
+        self._put(
+            [(row, view.code.item(row) if future_ok[row] else shortage_on(klass, table, row)) for row in rows], table
+        )
+        return True
+
+    def follow_shortages(self, klass: TaskClass, table: NodeTable) -> bool:
+        """Take in what changed without a view; False, and nothing is done, where a row that did has room."""
+        rows = self._rows_since(table)
+        if rows is None:
+            return False
+        found = []
+        for row in rows:
+            code = amount_short_on(klass, table, row)
+            if not code:
+                return False
+            found.append((row, code))
+        self._put(found, table)
+        return True
+
+    def _rows_since(self, table: NodeTable) -> set[int] | None:
+        """The rows that changed; None where these are too many, or others than there were."""
+        if self._changed_at != table.changed.position or len(self._codes) != table.size:
+            return None
         rows = table.touched.since(self._touched_at)
-        if rows is None or len(rows) > _FEW_ROWS:
-            return False
+        return rows if rows is not None and len(rows) <= _FEW_ROWS else None
+
+    def _put(self, found: Iterable[tuple[int, int]], table: NodeTable) -> None:
         self._touched_at = table.touched.position
         counts: dict[int, int] | None = None
-        for row in rows:
-            code = view.code.item(row) if future_ok[row] else shortage_on(view.task.klass, table, row)
+        for row, code in found:
             was = self._codes.item(row)
             if code != was:
                 if counts is None:
@@ -42,7 +69,6 @@ class ObjectionCount:
                 _add(counts, code, 1)
         if counts is not None:
             self.counts = counts
-        return True
 
 
 def _add(counts: dict[int, int], code: int, more: int) -> None:

@@ -32,7 +32,7 @@ class WhyNot:
         evaluator = self._evaluator
         if evaluator.fits_by_class:
             evaluator.cache.nowhere.note(evaluator.key_of(task), task.klass, evaluator.table)
-        return FitError(count=lambda: self._count(task, evaluator.view(task), None))
+        return FitError(count=lambda: self._count_now(task))
 
     def hopeless(self, task: Task) -> FitError | None:
         """Why no task of this class can be placed now, where that is certain without asking about the one task."""
@@ -65,7 +65,7 @@ class WhyNot:
         if known is not None and known[:2] == (table.touched.position, table.changed.position):
             return known[2]
         now = table.touched.get_position
-        error = FitError(count=lambda: self._count(task, self._evaluator.view(task), None), now=now)
+        error = FitError(count=lambda: self._count_now(task), now=now)
         self._hopeless[key] = (table.touched.position, table.changed.position, error)
         return error
 
@@ -104,6 +104,17 @@ class WhyNot:
     def forget(self) -> None:
         """Let go of the errors that lead back here."""
         self._hopeless = {}
+
+    def _count_now(self, task: Task) -> tuple[dict[int, int], int]:
+        """Reasons as they are now; where rows that changed have no room, they are counted without bringing the view of
+        the class up to date.
+        """
+        evaluator = self._evaluator
+        view = evaluator.kept_view(task)
+        known = view.counted if view is not None else None
+        if known is not None and known.follow_shortages(task.klass, evaluator.table):
+            return known.counts, known.nodes
+        return self._count(task, evaluator.view(task), None)
 
     def _count(
         self, task: Task, view: ClassView, within: Bools | None, *, full: bool = False

@@ -32,8 +32,8 @@ def told(ssn: Session, task: Task, *, anew: bool = False) -> tuple[ReasonCounts,
     return error.counts, error.nodes, str(error)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_what_is_followed_is_what_counting_anew_says(seed: int) -> None:
+def crowd(seed: int) -> tuple[random.Random, Session]:
+    """Forty nodes to some of which a filter objects for good, to others once they are crowded."""
     rng = random.Random(seed)
     nodes = [node(f"n{n:02d}", cpu=rng.randrange(1, 9), memory=f"{rng.randrange(1, 9)}Gi") for n in range(40)]
     others = [job(f"o{n}", cpu=rng.randrange(1, 4), memory=f"{rng.randrange(1, 5)}Gi") for n in range(30)]
@@ -47,22 +47,52 @@ def test_what_is_followed_is_what_counting_anew_says(seed: int) -> None:
     ssn.add_batch_predicate_fn(
         "p", lambda task, rows: np.where(rows.pod_count > 1, CROWDED, 0), scope=Scope.NODE, key=same_class, also=True
     )
-    asked, state, followed = task_of(ssn, "asked-0"), ssn.state, 0
+    return rng, ssn
+
+
+def stir(rng: random.Random, ssn: Session) -> None:
+    """Let some tasks come, leave or go."""
+    state = ssn.state
+    for _ in range(rng.randrange(1, 4)):
+        task = task_of(ssn, f"o{rng.randrange(30)}-0")
+        if task.node is None:
+            state.set_status(task, S.ALLOCATED, rng.choice(list(state.nodes.values())))
+        elif task.status is S.ALLOCATED and rng.random() < 0.5:
+            state.set_status(task, S.RELEASING, task.node)
+        else:
+            state.set_status(task, S.PENDING, None)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_followed_is_what_counting_anew_says(seed: int) -> None:
+    rng, ssn = crowd(seed)
+    asked, followed = task_of(ssn, "asked-0"), 0
     for _ in range(120):
-        for _ in range(rng.randrange(1, 4)):
-            task = task_of(ssn, f"o{rng.randrange(30)}-0")
-            if task.node is None:
-                state.set_status(task, S.ALLOCATED, rng.choice(list(state.nodes.values())))
-            elif task.status is S.ALLOCATED and rng.random() < 0.5:
-                state.set_status(task, S.RELEASING, task.node)
-            else:
-                state.set_status(task, S.PENDING, None)
+        stir(rng, ssn)
         before = ssn.search.evaluator.view(asked).counted
         said = told(ssn, asked)
         followed += ssn.search.evaluator.view(asked).counted is before is not None
         assert said == told(ssn, asked, anew=True)
         assert told(ssn, asked) == said
     assert followed == 119  # all but the first
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_followed_without_a_view_is_what_counting_anew_says(seed: int) -> None:
+    rng, ssn = crowd(seed)
+    asked, without = task_of(ssn, "asked-0"), 0
+    evaluator = ssn.search.evaluator
+    for _ in range(120):
+        stir(rng, ssn)
+        error = ssn.search.chooser.why_not.found_nowhere(asked)
+        said = error.counts, error.nodes, str(error)
+        view = evaluator.kept_view(asked)
+        assert view is not None
+        without += view.touched_at != ssn.state.table.touched.position
+        if rng.random() < 0.5:
+            assert said == told(ssn, asked)
+            assert said == told(ssn, asked, anew=True)
+    assert without > 10
 
 
 def test_what_was_handed_out_stays_as_it_was() -> None:

@@ -39,7 +39,6 @@ class Turns:
             for waiting in list(ssn.state.unadmitted.values()):
                 ssn.state.set_phase(waiting, JobPhase.INQUEUE)
         backlog = ssn.orders.backlog()
-        self._key = ssn.orders.job_key()
         self._visits: dict[str, Visit] = {}
         if memory is None:
             for name in backlog.queues():
@@ -92,7 +91,7 @@ class Turns:
             served = self._beside_holds(queue, job, place, tasks_left)
         if served and tasks_left:
             self._tasks_left[job.uid] = tasks_left
-            visit.push(self._key(job), job)
+            visit.push(self._ssn.orders.job_key()(job), job)
         return served
 
     def _beside_holds(
