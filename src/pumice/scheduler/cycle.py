@@ -115,6 +115,7 @@ def _run(
             environment=environment,
             thorough=details,
             tells=tells,
+            ours=assembly.ours,
         )
     sent, nominations, turns = sent_of(state), dict(runtime.nominations), copied(runtime.turns)
     promised: AllPromised | None = runtime.all_promised

@@ -24,7 +24,7 @@ from pumice.framework.points.guard import OURS, author_line, let_pass
 from pumice.framework.points.point import HINTS
 from pumice.framework.points.table import POINTS
 from pumice.framework.session.opened import PluginEntry
-from pumice.framework.session.session import Session
+from pumice.framework.session.session import HelpfulSession, Session
 from pumice.model.api import (
     AnyObject,
     Container,
@@ -64,7 +64,7 @@ class TrialResult:
     warnings: list[str] = field(default_factory=list)
 
 
-class Trial(Session):
+class Trial(HelpfulSession):
     """A session that describes: its plugins are opened, and it keeps what they did wrong to itself."""
 
     def __init__(

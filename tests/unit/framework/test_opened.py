@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pumice import Arguments, EventHandler, Job, Plugin, Session
+from pumice import Action, Arguments, EventHandler, Job, Plugin, Session
 from pumice.config import from_data
 from pumice.engine.views import ViewCache
 from pumice.framework.registry import Registry, default_registry
@@ -86,13 +86,14 @@ class Fails(Goes):
         raise RuntimeError("no more")
 
 
-def assembly(*plugins: type[Plugin]) -> Assembly:
+def assembly(*plugins: type[Plugin], actions: str = "") -> Assembly:
     registry: Registry = default_registry().copy()
     for plugin in plugins:
         registry.register(plugin.name, plugin)
+    registry.actions["acts"] = Acts
     names = [{"name": n} for n in ("priority", "gang", "predicates", "proportion", "nodeorder", "binpack")]
     conf: dict[str, Any] = {
-        "actions": "enqueue, allocate, backfill",
+        "actions": f"enqueue, allocate, backfill{actions}",
         "tiers": [{"plugins": [*names, *({"name": p.name} for p in plugins)]}],
     }
     return assemble(from_data(conf, catalogue_of(registry)).conf, registry)
@@ -261,3 +262,31 @@ def test_nothing_of_one_cycle_is_found_by_the_next_but_what_was_made_of_registra
     assert "mine" in [name for name, _ in gauges]
     assert "mine" not in [name for name, _ in second.gauges]
     assert (dict(first.gauges), dict(first.refusals)) == (gauges, refusals)
+
+
+class Acts(Action):
+    """An action of one's own."""
+
+    name = "acts"
+
+    def execute(self, ssn: Session) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("plugins", "actions", "helps"), [((), "", False), ((Goes,), "", True), ((), ", acts", True)])
+def test_where_others_than_we_ask_a_session_says_what_was_meant(
+    plugins: tuple[type[Plugin], ...], actions: str, helps: bool
+) -> None:
+    found: list[str] = []
+
+    def look(ssn: Session) -> None:
+        try:
+            ssn.Jobs  # type: ignore[attr-defined]  # noqa: B018
+        except AttributeError as exc:
+            found.append(str(exc))
+
+    world = Cluster(assembly(*plugins, actions=actions))
+    for _ in range(2):
+        run_cycle(world.state, world.assembly, world.runtime, inspect=look, details=True)
+    helped = "the session has no 'Jobs'; here it is 'jobs'"
+    assert found == [helped if helps else "'Session' object has no attribute 'Jobs'"] * 2

@@ -26,7 +26,7 @@ from pumice.framework.points import table as t
 from pumice.framework.points.guard import Failures
 from pumice.framework.session.budgets import Budgets
 from pumice.framework.session.runtime import Runtime
-from pumice.framework.session.session import Session
+from pumice.framework.session.session import HelpfulSession
 from pumice.model.intents import Bind
 from pumice.model.node import Node
 from pumice.model.reason import FITS, Reason, Unfit, reason_of
@@ -54,7 +54,7 @@ class ServedFailures(Failures):
             super().contain(plugin, point, exc, *about, **more)
 
 
-class ServedSession(Session):
+class ServedSession(HelpfulSession):
     """A session without tiers on what calls have told. Reading what was not told ends in `untold`."""
 
     def __init__(self, told: ToldState, runtime: Runtime, compat: Compat) -> None:
