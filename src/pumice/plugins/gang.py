@@ -18,6 +18,7 @@ from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 
 S = TaskStatus
+_PENDING = int(S.PENDING)
 
 
 class Gang(Plugin):
@@ -134,21 +135,26 @@ class Gang(Plugin):
             if not have:
                 continue
             waiting, needed = job.pending_best_effort_count, job.min_available
-            if job.ready_count + (waiting and waiting - len(self._unplaceable(job))) >= needed:
+            counts = job.counts
+            ready = job.ready_count
+            if ready + (waiting and waiting - len(self._unplaceable(job))) >= needed:
                 tell(job, "Scheduled", "True", ReasonCode.GANG_READY, "")
             elif have < needed:
                 text = f"{have} of the {needed} pods that it needs together exist"
                 tell(job, "Unschedulable", "True", ReasonCode.NOT_ENOUGH_TASKS, text)
-            elif not _only_waits_for_release(job):
-                text = self._describe(ssn, job, alike)
+            elif counts[_PENDING] or not _only_waits_for_release(job):
+                text = self._describe(ssn, job, counts, ready, alike)
                 tell(job, "Unschedulable", "True", ReasonCode.NOT_ENOUGH_RESOURCES, text)
 
-    def _describe(self, ssn: Session, job: Job, alike: dict[tuple[object, ...], str]) -> str:
+    def _describe(
+        self, ssn: Session, job: Job, counts: tuple[int, ...], ready: int, alike: dict[tuple[object, ...], str]
+    ) -> str:
         """How many tasks have no place, where all stand, and why the first that fits nowhere does not.
 
-        *alike*: what was said of jobs that stand alike and were refused together.
+        *counts*: of its tasks by status; *ready*: of those that have a place. *alike*: what was said of jobs that stand
+        alike and were refused together.
         """
-        counts, errors = job.counts, ssn.outcome.fit_errors.get(job.uid)
+        errors = ssn.outcome.fit_errors.get(job.uid)
         named = sorted((job.tasks[uid].name, str(errors[uid])) for uid in errors if uid in job.tasks) if errors else ()
         refusal = None if named else ssn.outcome.refusal_of(job)
         key = (counts, job.min_available, id(refusal), named[0] if named else None)
@@ -157,7 +163,7 @@ class Gang(Plugin):
             told = f". {refusal.told}" if refusal is not None else ""
             if named:
                 told = f". Origin reason is {named[0][0]}: {named[0][1]}"
-            missing = f"{job.min_available - job.ready_count}/{len(job.tasks)} tasks in gang unschedulable"
+            missing = f"{job.min_available - ready}/{len(job.tasks)} tasks in gang unschedulable"
             text = alike[key] = f"{missing}: {_standing(counts, job.min_available)}{told}"
         refused = refusal_for(ssn, job)
         return f"{text}. No room was made: {refused}" if refused else text
