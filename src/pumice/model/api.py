@@ -274,7 +274,7 @@ class PodStatus(_Struct, frozen=True):
     resource_claim_statuses: tuple[ResourceClaimStatus, ...] | None = None
 
 
-class _Object(_Maps, frozen=True):
+class _Object(_Struct, frozen=True):
     kind_name: ClassVar[str] = ""
     namespaced: ClassVar[bool] = False
     """Does a namespace hold it, rather than the cluster?"""
@@ -492,7 +492,7 @@ class NamespaceObject(_Object, frozen=True):
     kind_name = "Namespace"
 
 
-class _Loose(_Object, frozen=True):
+class _Loose(_Object, _Maps, frozen=True):
     """An object whose parts are read as plain data by the one plugin that needs it."""
 
     maps: ClassVar[tuple[str, ...]] = ("spec", "status")
@@ -509,7 +509,7 @@ class PersistentVolumeClaim(_Loose, frozen=True):
     namespaced = True
 
 
-class StorageClass(_Object, frozen=True):
+class StorageClass(_Object, _Maps, frozen=True):
     kind_name = "StorageClass"
     maps = ("allowed_topologies",)
     provisioner: str = ""
@@ -551,7 +551,7 @@ class Numatopology(_Loose, frozen=True):
     kind_name = "Numatopology"
 
 
-class NodeResourceTopology(_Object, frozen=True):
+class NodeResourceTopology(_Object, _Maps, frozen=True):
     """What the NUMA zones of a node have (``topology.node.k8s.io``); a node's has the node's name."""
 
     kind_name = "NodeResourceTopology"
