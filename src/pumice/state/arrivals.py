@@ -6,7 +6,7 @@ the node table wait, until anything else happens to the state or the events are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from copy import copy
 from typing import TYPE_CHECKING
 
@@ -65,7 +65,7 @@ class GatheredTasks:
         self._run: _Run | None = None
         self.last_offer: tuple[object, object, NodeOffer] | None = None
         """What the last node without annotations wrote that it offers, and what that is."""
-        self.alike = 0
+        self._alike = 0
         """How many pods were not read."""
 
     def take(self, task: Task, status: TaskStatus, node: Node) -> bool:
@@ -94,16 +94,7 @@ class GatheredTasks:
         run.remember(task)
         return True
 
-    def others(self, events: Iterable[ClusterEvent]) -> Iterator[ClusterEvent]:
-        """The events that are to be read, in order; pods like the one before them are taken in on the way."""
-        source = iter(events)
-        for first in source:
-            event: ClusterEvent | None = first
-            while event is not None:
-                yield event
-                event = self._take_likes(source)
-
-    def _take_likes(self, events: Iterator[ClusterEvent]) -> ClusterEvent | None:
+    def take_likes(self, events: Iterator[ClusterEvent]) -> ClusterEvent | None:
         """Take in pods that say of themselves what the last one did, but for their names, their ages and their places.
 
         The first event that is another, or of a pod that was heard of before; None where there is none.
@@ -157,7 +148,7 @@ class GatheredTasks:
                     state.devices.follow(task, OUT, run.status, None, node, ())
             return None
         finally:
-            self.alike += len(taken)
+            self._alike += len(taken)
             for tasks in (run.job._tasks, run.job._by_status[run.status]):
                 put_all(tasks, zip(uids, taken, strict=True))
 
@@ -205,3 +196,9 @@ class GatheredTasks:
         for klass, rows in self._rows.items():
             book_placed(state.table, klass, rows)
         self._queued, self._rows = {}, {}
+
+    def end(self) -> int:
+        """The events are over: add everything, and know nothing of them; how many pods were not read."""
+        self.settle()
+        alike, self._alike, self.last_offer = self._alike, 0, None
+        return alike

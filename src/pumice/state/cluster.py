@@ -110,6 +110,7 @@ class ClusterState:
         """Those that were not added up yet."""
         self.last_labels: FromLabels | None = None
         """What the labels and annotations of the last pod say."""
+        self._gathering = GatheredTasks(self), PodRun(self)
         self._names_again = 0.0
 
     # -- events ---------------------------------------------------------------------------------------------------
@@ -133,27 +134,29 @@ class ClusterState:
 
     def apply_all(self, events: Iterable[ClusterEvent]) -> None:
         """Take in several events in order."""
-        arrivals, run = GatheredTasks(self), PodRun(self)
-        self.arrivals, self.run = arrivals, run
+        arrivals, run = self.arrivals, self.run = self._gathering
         alike = 0
         self.adds_later = True
+        source = iter(events)
         try:
-            for event in arrivals.others(events):
-                if event.__class__ is Seen:
-                    pod = event.object
-                    if pod.__class__ is Pod and run.take(pod):
+            for first in source:
+                event: ClusterEvent | None = first
+                while event is not None:
+                    if event.__class__ is Seen:
+                        pod = event.object
+                        taken = pod.__class__ is Pod and run.take(pod)
+                    else:
+                        taken = event.__class__ is Gone and event.kind == "Pod" and run.lose(event.key)
+                    if taken:
                         alike += 1
-                        continue
-                elif event.__class__ is Gone and event.kind == "Pod" and run.lose(event.key):
-                    alike += 1
-                    continue
-                run.settle()
-                self.apply(event)
+                    else:
+                        run.settle()
+                        self.apply(event)
+                    event = arrivals.take_likes(source) if arrivals._run is not None else None
         finally:
             run.settle()
             self.arrivals = self.run = None
-            arrivals.settle()
-            alike += arrivals.alike
+            alike += arrivals.end()
             self.moment += alike
             self.versions["Pod"] = self.versions.get("Pod", 0) + alike
             self.add_up()

@@ -29,6 +29,7 @@ _HIDDEN: Final = f"{native.POD_GROUP} {{}}: a PodGroup of Volcano's has this nam
 
 def group_seen(state: ClusterState, obj: PodGroup) -> None:
     """A PodGroup was added or changed."""
+    state.settle()
     key = obj.key
     job: Job | None = find(state.jobs, key)
     if job is not None and job.in_session and obj.__class__ is PodGroup and _only_status_differs(job, obj):
@@ -195,6 +196,7 @@ def group_gone(state: ClusterState, key: str, kind: str = PodGroup.kind_name) ->
 
 def queue_seen(state: ClusterState, obj: QueueObject) -> None:
     """A queue was added or changed."""
+    state.settle()
     name = obj.metadata.name
     queue = state.queues.get(name)
     if queue is not None and _only_its_counters_differ(queue.object, obj):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from pumice.errors import InvalidInput, shown
 from pumice.model import native
@@ -36,24 +37,7 @@ def seen(state: ClusterState, obj: AnyObject) -> None:
         state.problems.pop((obj.kind_name, obj.key), None)
         state.unnamed.pop((obj.kind_name, obj.key), None)
     try:
-        match obj:
-            case Pod():
-                pod_seen(state, obj)
-                if obj.spec.scheduling_group is not None:
-                    state.settle()
-                    member_seen(state, obj)
-            case NodeObject():
-                state.settle()
-                node_seen(state, obj)
-            case PodGroup():
-                state.settle()
-                group_seen(state, obj)
-            case QueueObject():
-                state.settle()
-                queue_seen(state, obj)
-            case _:
-                state.settle()
-                other_seen(state, obj)
+        _TAKEN_BY.get(obj.__class__, _kin_seen)(state, obj)
     except InvalidInput as exc:
         state.problems[obj.kind_name, obj.key] = str(exc)
         if isinstance(exc, TooManyNames):
@@ -61,7 +45,25 @@ def seen(state: ClusterState, obj: AnyObject) -> None:
     except Exception as exc:  # whatever one object holds is that object's problem, and nobody else's
         state.problems[obj.kind_name, obj.key] = f"cannot be taken in: {type(exc).__name__}: {shown(str(exc))}"
         log.exception("%s %s cannot be taken in", obj.kind_name, obj.key)
-    state.versions[obj.kind_name] = state.versions.get(obj.kind_name, 0) + 1
+    kind, versions = obj.kind_name, state.versions
+    versions[kind] = versions.get(kind, 0) + 1
+
+
+def _pod_seen(state: ClusterState, pod: Pod) -> None:
+    pod_seen(state, pod)
+    if pod.spec.scheduling_group is not None:
+        state.settle()
+        member_seen(state, pod)
+
+
+def _kin_seen(state: ClusterState, obj: AnyObject) -> None:
+    """An object of a class that was made of one of those below, as another dialect has them; or that is only kept."""
+    for cls, take_in in _TAKEN_BY.items():
+        if isinstance(obj, cls):
+            take_in(state, obj)
+            return
+    state.settle()
+    other_seen(state, obj)
 
 
 def gone(state: ClusterState, kind: str, key: str) -> None:
@@ -81,6 +83,15 @@ def gone(state: ClusterState, kind: str, key: str) -> None:
         state.problems.pop((kind, key), None)
         state.unnamed.pop((kind, key), None)
     state.versions[kind] = state.versions.get(kind, 0) + 1
+
+
+_TAKEN_BY: Final[dict[type[AnyObject], Callable[[ClusterState, Any], None]]] = {
+    Pod: _pod_seen,
+    NodeObject: node_seen,
+    PodGroup: group_seen,
+    QueueObject: queue_seen,
+}
+"""Who takes in an object of which class."""
 
 
 def other_seen(state: ClusterState, obj: AnyObject) -> None:

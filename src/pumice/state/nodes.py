@@ -23,6 +23,7 @@ S = TaskStatus
 
 def node_seen(state: ClusterState, obj: NodeObject) -> None:
     """A node was added or changed."""
+    state.settle()
     offer = _read_offer(state, obj)
     table = state.table
     table.ensure_width()
