@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from pumice.framework.run_times import RUN_TIME_ANNOTATION
 from pumice.model import keys
@@ -52,13 +53,33 @@ class TracePart:
     """How it varies where many seeds are played."""
 
 
+class _Role(NamedTuple):
+    """Equal pods of a job, and all that those of jobs of the same shape share."""
+
+    name: str
+    numbers: range
+    """Their own, among all pods of the job."""
+    spec: PodSpec
+    demand: Demand
+    notes: dict[str, str]
+
+
+class _Shape(NamedTuple):
+    """What jobs share that ask for the same."""
+
+    roles: tuple[_Role, ...]
+    priority_class: str
+    minimum: ResourceList
+    """What the first of its pods ask for together, as many as must start together."""
+
+
 class TraceJobs:
-    """Turns jobs of a trace into jobs that can be submitted. What equal pods share is made once."""
+    """Turns jobs of a trace into jobs that can be submitted. What equal ones share is made once."""
 
     def __init__(self, *, merge: bool = False, queue: str = "", checkpoint_s: float = 0.0, origin: str = "") -> None:
         self._merge, self._queue, self._checkpoint, self._origin = merge, queue, checkpoint_s, origin
         self._kinds: dict[tuple[TracePod, int], tuple[PodSpec, Demand]] = {}
-        self._minimums: dict[tuple[tuple[TracePod, ...], int], ResourceList] = {}
+        self._shapes: dict[tuple[tuple[TracePod, ...], int, int], _Shape] = {}
 
     def jobs(self, trace: Iterable[TraceJob]) -> Iterator[JobSpec]:
         """Every job, in the order given."""
@@ -66,40 +87,54 @@ class TraceJobs:
 
     def job(self, job: TraceJob) -> JobSpec:
         """One job: a PodGroup with one role per kind of pod. With *merge*, one pod that asks for the whole job."""
-        pods, least = job.pods, job.min_available
+        pods, least, name, run_s = job.pods, job.min_available, job.name, job.duration_s
         if self._merge:
             pods, least = (_merged(job),), 1
-        kinds = []
-        first = 0
-        for number, pod in enumerate(pods):
-            role = "task" if len(pods) == 1 else f"task{number}"
-            spec, demand = self._kind(pod, job.priority)
-            notes = Labels({GROUP_ANNOTATION: job.name, ROLE_KEY: role, **_gpu_notes(pod)})  # no other job's are equal
-            names = tuple(f"{job.name}-{role}-{first + n}" for n in range(pod.count))
-            kinds.append(PodKind(role, names, spec, demand, annotations=notes, run_s=job.duration_s))
-            first += pod.count
+        shape = self._shapes.get((pods, least, job.priority))
+        if shape is None:
+            shape = self._shapes[pods, least, job.priority] = self._shape(pods, least, job.priority)
+        kinds = [
+            PodKind(
+                role,
+                tuple([f"{name}-{role}-{n}" for n in numbers]),
+                spec,
+                demand,
+                annotations=Labels({GROUP_ANNOTATION: name, **notes}),  # no other job's are equal
+                run_s=run_s,
+            )
+            for role, numbers, spec, demand, notes in shape.roles
+        ]
         declared = job.run_time_declared_s
         return JobSpec(
-            name=job.name,
+            name=name,
             submit_s=job.submit_s,
             kinds=tuple(kinds),
             min_available=least,
             work=Work.GANG,
-            run_s=job.duration_s if math.isfinite(job.duration_s) else None,
+            run_s=run_s if math.isfinite(run_s) else None,
             queue=self._queue or job.queue,
             user=job.user,
             priority=job.priority,
-            priority_class=class_name(job.priority),
-            min_resources=self._minimum(pods, least),
-            annotations=None if declared is None else {RUN_TIME_ANNOTATION: seconds_text(declared)},
+            priority_class=shape.priority_class,
+            min_resources=shape.minimum,
+            annotations=None if declared is None else Labels({RUN_TIME_ANNOTATION: seconds_text(declared)}),
             checkpoint_s=self._checkpoint,
             origin=f"{self._origin}:{job.line}" if job.line else self._origin,
         )
 
+    def _shape(self, pods: tuple[TracePod, ...], least: int, priority: int) -> _Shape:
+        roles = []
+        first = 0
+        for number, pod in enumerate(pods):
+            role = "task" if len(pods) == 1 else f"task{number}"
+            numbers = range(first, first + pod.count)
+            spec, demand = self._kind(replace(pod, count=1), priority)
+            roles.append(_Role(role, numbers, spec, demand, {ROLE_KEY: role, **_gpu_notes(pod)}))
+            first = numbers.stop
+        return _Shape(tuple(roles), class_name(priority), _minimum(pods, least))
+
     def _kind(self, pod: TracePod, priority: int) -> tuple[PodSpec, Demand]:
         known = self._kinds.get((pod, priority))
-        if known is None and pod.count != 1:
-            known = self._kinds[pod, priority] = self._kind(replace(pod, count=1), priority)
         if known is None:
             resources = ResourceRequirements(requests=_requests(pod))
             spec = PodSpec(
@@ -112,21 +147,19 @@ class TraceJobs:
             known = self._kinds[pod, priority] = spec, demand_of(spec, pod.gpu_devices * pod.gpu_milli)
         return known
 
-    def _minimum(self, pods: tuple[TracePod, ...], least: int) -> ResourceList:
-        """What the first *least* pods ask for together."""
-        known = self._minimums.get((pods, least))
-        if known is None:
-            cpu = memory = gpus = 0
-            left = least
-            for pod in pods:
-                count = min(left, pod.count)
-                left -= count
-                cpu += count * pod.cpu_milli
-                memory += count * pod.memory_bytes
-                gpus += count * pod.gpu_devices if pod.gpu_milli == 1000 else 0
-            asked = _requests(TracePod(1, cpu, memory, 1000 if gpus else 0, gpus))
-            known = self._minimums[pods, least] = frozen(asked)
-        return known
+
+def _minimum(pods: tuple[TracePod, ...], least: int) -> ResourceList:
+    """What the first *least* pods ask for together."""
+    cpu = memory = gpus = 0
+    left = least
+    for pod in pods:
+        count = min(left, pod.count)
+        left -= count
+        cpu += count * pod.cpu_milli
+        memory += count * pod.memory_bytes
+        gpus += count * pod.gpu_devices if pod.gpu_milli == 1000 else 0
+    asked: ResourceList = frozen(_requests(TracePod(1, cpu, memory, 1000 if gpus else 0, gpus)))
+    return asked
 
 
 def class_name(priority: int) -> str:
