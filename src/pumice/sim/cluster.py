@@ -170,17 +170,15 @@ class SimCluster:
     def submit(self, intents: Sequence[Intent]) -> None:
         """Carry out a batch of intents; outcomes come back as events."""
         for intent in intents:
-            match intent:
-                case Bind():
-                    self._bind(intent)
-                case Evict():
-                    self._evict(intent)
-                case StatusUpdate(kind="PodGroup"):
+            if intent.__class__ is StatusUpdate:
+                if intent.kind == "PodGroup":
                     self._group_status(intent.key, intent.status)
-                case Nominate():
-                    self._nominate(intent)
-                case _:
-                    pass
+            elif intent.__class__ is Bind:
+                self._bind(intent)
+            elif intent.__class__ is Evict:
+                self._evict(intent)
+            elif intent.__class__ is Nominate:
+                self._nominate(intent)
 
     # -- objects ----------------------------------------------------------------------------------------------------
     def put(self, obj: AnyObject) -> None:
@@ -418,7 +416,7 @@ class SimCluster:
         now = self.timeline.now
         if now != self._running_since:
             self._running_since = now
-            started = datetime.fromtimestamp(now, UTC)
+            started = self.timeline.stamp
             bound = datetime.fromtimestamp(now - self.delays.start, UTC) if self.delays.start else started
             scheduled = Condition(type="PodScheduled", status="True", last_transition_time=bound)
             self._running = PodStatus(phase="Running", start_time=started, conditions=(scheduled,))
@@ -448,8 +446,8 @@ class SimCluster:
         if not self.delays.eviction:
             self._lose(pod, "PodEvicted", "evicted")
             return
-        stamp = datetime.fromtimestamp(now, UTC)
-        pod.object = replace(pod.object, metadata=replace(pod.object.metadata, deletion_timestamp=stamp))
+        gone = replace(pod.object.metadata, deletion_timestamp=self.timeline.stamp)
+        pod.object = replace(pod.object, metadata=gone)
         self._events.append(Seen(pod.object))
         self.timeline.at(now + self.delays.eviction, Rank.PODS, self._lose, pod, "PodEvicted", "evicted")
 

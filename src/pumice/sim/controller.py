@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -100,13 +100,13 @@ class JobController:
         self.submitted += 1
         now = self._timeline.now
         self._log.write(now, f"submit {job.key} queue={spec.queue} pods={spec.tasks} min={spec.min_available}")
-        self._cluster.put(group_of(spec, now))
+        self._cluster.put(group_of(spec, self._timeline.stamp))
         job.queue.extend([(kind, name) for kind in spec.kinds for name in kind.names])
         self._create(job, spec.parallelism or len(job.queue))
 
     def _create(self, job: SimJob, count: int) -> None:
         """The next *count* pods that were not created yet."""
-        placed, made = job.spec.placed, datetime.fromtimestamp(self._timeline.now, UTC)
+        placed, made = job.spec.placed, self._timeline.stamp
         for _ in range(min(count, len(job.queue))):
             kind, name = job.queue.popleft()
             pod = job.pods[name] = self._cluster.create_pod(job, kind, name, made)
@@ -115,8 +115,7 @@ class JobController:
 
     def _create_again(self, pod: SimPod) -> None:
         """A pod of the same name and kind, to begin anew."""
-        made = datetime.fromtimestamp(self._timeline.now, UTC)
-        pod.job.pods[pod.name] = self._cluster.create_pod(pod.job, pod.kind, pod.name, made)
+        pod.job.pods[pod.name] = self._cluster.create_pod(pod.job, pod.kind, pod.name, self._timeline.stamp)
 
     # -- pods -------------------------------------------------------------------------------------------------------
     def pod_started(self, pod: SimPod) -> None:
@@ -299,14 +298,14 @@ def _kept(worked: float, every: float) -> float:
     return math.floor(worked / every + _TICK) * every if every > 0 else 0.0
 
 
-def group_of(spec: JobSpec, now: float) -> PodGroup:
+def group_of(spec: JobSpec, now: datetime) -> PodGroup:
     """The PodGroup of a job that was submitted *now*."""
     made = job_group(
         Metadata(
             name=spec.name,
             namespace=spec.namespace,
             uid=spec.key,
-            creation_timestamp=datetime.fromtimestamp(now, UTC),
+            creation_timestamp=now,
             labels=spec.labels,
             annotations=spec.annotations,
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
+from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any
 
@@ -33,9 +34,18 @@ class Timeline:
         """The present instant, in seconds."""
         self._heap: list[tuple[float, int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._made = 0
+        self._stamp = datetime.fromtimestamp(self.now, UTC)
+        self._stamped = self.now
 
     def __len__(self) -> int:
         return len(self._heap)
+
+    @property
+    def stamp(self) -> datetime:
+        """The present instant as objects carry it; what happens at one instant shares it."""
+        if self._stamped != self.now:
+            self._stamp, self._stamped = datetime.fromtimestamp(self.now, UTC), self.now
+        return self._stamp
 
     def at(self, time: float, rank: Rank, call: Callable[..., None], *arguments: Any) -> None:
         """Let *call* happen at *time*; a time of infinity is never.

@@ -13,11 +13,15 @@ class EventLog:
         self._stream = stream
         self._hash = hashlib.sha256()
         self._lines: list[str] = []
+        self._time, self._stamp = 0.0, "0.000"
+        """When the last thing happened, and how that is written: much happens at one instant."""
         self.count = 0
 
     def write(self, time: float, text: str) -> None:
         """One thing that happened at *time*."""
-        self._lines.append(f"{time:.3f} {text}\n")
+        if time != self._time:
+            self._time, self._stamp = time, f"{time:.3f}"
+        self._lines.append(f"{self._stamp} {text}\n")
         if len(self._lines) >= 1000:
             self.flush()
 
