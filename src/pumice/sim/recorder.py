@@ -152,12 +152,15 @@ def fragmentation(state: ClusterState, wanted: Mapping[int, int]) -> float | Non
     if total == 0:
         return None
     unusable = 0.0
+    free_by_devices: dict[int, list[float]] = {}
+    """By how much is asked of a device: what is free on nodes with so many devices that have that."""
     for amount, count in sorted(wanted.items()):
         each, devices = (amount, 1) if amount < WHOLE else (WHOLE, -(-amount // WHOLE))
-        fits = free >= each
-        runs = fits.sum(axis=1) >= devices
-        usable = np.where(fits & runs[:, None], free, 0)
-        unusable += count * (total - float(usable.sum()))
+        if each not in free_by_devices:
+            fits = free >= each
+            left = np.where(fits, free, 0).sum(axis=1)
+            free_by_devices[each] = np.bincount(fits.sum(axis=1), weights=left).tolist()
+        unusable += count * (total - sum(free_by_devices[each][devices:]))
     return unusable / sum(wanted.values()) / total
 
 
