@@ -24,6 +24,7 @@ from pumice.sim.controller import JobController
 from pumice.sim.engine import Rank, Timeline
 from pumice.sim.faults import Fault, Faults
 from pumice.sim.fit import Room
+from pumice.sim.garbage import Garbage
 from pumice.sim.interrupts import Interrupted, noticed
 from pumice.sim.jobs import JobSpec
 from pumice.sim.log import EventLog
@@ -35,7 +36,6 @@ INTERRUPTED = "interrupted"
 """The failure of a run that the user ended."""
 MOST_NAMED = 5
 """Jobs that can never fit which are named one by one."""
-CYCLES_BETWEEN_COLLECTIONS = 4096
 MOST_CYCLES_AT_ONCE = 100
 """Cycles at one instant before the next one has to wait for the period."""
 
@@ -105,6 +105,7 @@ class Simulation:
             historian = Historian(self.loop.state, history, strict=True)
             self.loop.witness, self.recorder.endings = historian, historian.endings
         self._measuring = SimMeasuring(assembly.conf)
+        self._garbage = Garbage()
         self.cycles = 0
         self.failure = ""
         """Why the run was stopped before its end, or nothing."""
@@ -132,7 +133,7 @@ class Simulation:
         is then marked as partial and `failure` says why.
         """
         collects = gc.isenabled()
-        gc.disable()  # neither the scheduler nor the cluster make cyclic garbage; `_cycle` looks for that of plugins
+        gc.disable()  # neither the scheduler nor the cluster make cyclic garbage; that of plugins is looked for
         try:
             with noticed() as interrupted:
                 self._set_up(workload)
@@ -222,8 +223,8 @@ class Simulation:
         self.recorder.sample(self.loop.state, self._span)
         if self._progress is not None and self.cycles % 64 == 0:
             self._progress(self.progress)
-        if self.cycles % CYCLES_BETWEEN_COLLECTIONS == 0:
-            gc.collect(0)
+        if self.cycles >= self._garbage.next_look:
+            self._garbage.look()
 
     @property
     def progress(self) -> Progress:
