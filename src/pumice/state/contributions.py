@@ -91,7 +91,7 @@ def of_queue(job: Job) -> Contributed:
 
 def _lacking(held: Mapping[int, Number], minimum: Resources) -> Resources:
     """What a job lacks of its minimum; what it does not is left out."""
-    least = minimum.amounts
+    least = minimum._values
     if held == least:
         return EMPTY
     if not held and min(least.values(), default=1) > 0:
@@ -109,7 +109,7 @@ def _beyond(held: Mapping[int, Number], minimum: Resources | None) -> Resources:
     """What a job holds beyond its minimum; what it does not is left out."""
     if not held:
         return EMPTY
-    least = minimum.amounts if minimum is not None else EMPTY.amounts
+    least = minimum._values if minimum is not None else EMPTY._values
     if held == least:
         return EMPTY
     more = {}
@@ -145,24 +145,20 @@ def contribute(queues: Mapping[str, Queue], before: Contributed, now: Contribute
     if before[0] == now[0] and before[1] is now[1] and before[2] is now[2] and before[3] is now[3]:
         return False
     queue: Queue | None = None
-    for part, sign in ((before, -1), (now, 1)):
-        name, inqueue, elastic, in_vain = part
-        if not name:
+    for (name, inqueue, elastic, in_vain), sign in ((before, -1), (now, 1)):
+        if inqueue is elastic is in_vain is EMPTY or not name:
             continue
         if queue is None or queue.name != name:
             queue = find(queues, name)
         if queue is not None:
-            if inqueue is not EMPTY:
-                _add(queue._inqueue, inqueue, sign)
-            if elastic is not EMPTY:
-                _add(queue._elastic, elastic, sign)
-            if in_vain is not EMPTY:
-                _add(queue._in_vain, in_vain, sign)
+            _add(queue._inqueue, inqueue, sign)
+            _add(queue._elastic, elastic, sign)
+            _add(queue._in_vain, in_vain, sign)
     return True
 
 
 def _add(into: dict[int, Number], what: Resources, sign: int) -> None:
     if what is EMPTY:
         return
-    for d, v in what.amounts.items():
+    for d, v in what._values.items():
         into[d] = into[d] + sign * v if d in into else sign * v

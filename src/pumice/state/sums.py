@@ -131,7 +131,7 @@ def tally_job(queue: Queue, job: Job, sign: int) -> None:
         take(queue._jobs, job.uid, None)
         take(queue.waiting, job.uid, None)
     for into, what in ((queue._allocated, job._allocated), (queue._held, job._held), (queue._pending, job._pending)):
-        if what:
+        if what and (sign > 0 or any(what.values())):  # of a job that leaves, nothing is left most often
             add(into, tuple(what.items()), sign)
     w.set_queue_version(queue, queue.version + 1)
 
