@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-
-import msgspec
 
 from pumice.model import keys
 from pumice.model.api import PodGroup, PodSpec, ResourceList
@@ -63,7 +61,8 @@ def demand_of(spec: PodSpec, gpu_milli: int | None = None) -> Demand:
     return Demand(int(requests.get(CPU)), int(requests.get(MEMORY)), gpus, items, held)
 
 
-class PodKind(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class PodKind:
     """Equal pods of a job: one role, or one line of a trace."""
 
     role: str
@@ -76,11 +75,12 @@ class PodKind(msgspec.Struct, frozen=True):
     fails_after_s: float = math.inf
     failing_attempts: int = 0
     """How often it fails before it runs through."""
-    reactions: Mapping[str, Reaction] = msgspec.field(default_factory=dict)
+    reactions: Mapping[str, Reaction] = field(default_factory=dict)
     """By event (``PodFailed``, ``PodEvicted``, ``TaskCompleted``), before those of the job."""
 
 
-class JobSpec(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class JobSpec:
     """One job, ready to be submitted."""
 
     name: str
@@ -99,13 +99,13 @@ class JobSpec(msgspec.Struct, frozen=True):
     min_resources: ResourceList | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
-    reactions: Mapping[str, Reaction] = msgspec.field(default_factory=dict)
+    reactions: Mapping[str, Reaction] = field(default_factory=dict)
     retries: int = 3
     """How often a failed job is tried again before it has failed for good."""
     checkpoint_s: float = 0.0
     parallelism: int = 0
     """How many pods there are at a time; 0: all of them."""
-    placed: Mapping[str, str] = msgspec.field(default_factory=dict)
+    placed: Mapping[str, str] = field(default_factory=dict)
     """Pods that run from the start, and on which node."""
     origin: str = ""
     """Where it was written, for messages: ``jobs.yaml:12``."""
