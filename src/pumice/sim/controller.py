@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -100,7 +100,7 @@ class JobController:
         self.submitted += 1
         now = self._timeline.now
         self._log.write(now, f"submit {job.key} queue={spec.queue} pods={spec.tasks} min={spec.min_available}")
-        self._cluster.put(group_of(spec, self._timeline.stamp))
+        self._cluster.put(group_of(spec, now))
         job.queue.extend([(kind, name) for kind in spec.kinds for name in kind.names])
         self._create(job, spec.parallelism or len(job.queue))
 
@@ -298,14 +298,14 @@ def _kept(worked: float, every: float) -> float:
     return math.floor(worked / every + _TICK) * every if every > 0 else 0.0
 
 
-def group_of(spec: JobSpec, now: datetime) -> PodGroup:
+def group_of(spec: JobSpec, now: float) -> PodGroup:
     """The PodGroup of a job that was submitted *now*."""
     made = job_group(
         Metadata(
             name=spec.name,
             namespace=spec.namespace,
             uid=spec.key,
-            creation_timestamp=now,
+            creation_timestamp=datetime.fromtimestamp(now, UTC),
             labels=spec.labels,
             annotations=spec.annotations,
         ),

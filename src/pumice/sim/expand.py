@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from pumice.model.api import AnyObject, Metadata, Pod, PodStatus
 from pumice.sim.controller import group_of
@@ -12,7 +11,7 @@ from pumice.sim.jobs import JobSpec
 
 def expanded(spec: JobSpec) -> Iterator[AnyObject]:
     """The PodGroup and the pods that a job has at first, all pending."""
-    group = group_of(spec, datetime.fromtimestamp(spec.submit_s, UTC))
+    group = group_of(spec, spec.submit_s)
     yield group
     pods = [(kind, name) for kind in spec.kinds for name in kind.names]
     for kind, name in pods[: spec.parallelism or len(pods)]:
