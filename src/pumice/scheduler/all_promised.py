@@ -2,14 +2,14 @@
 
 While evicted pods terminate, those for whom they were evicted are promised their places anew in every cycle. Where
 nobody else waits, and no node has idle room for any of them, the next cycle promises them the same, whoever is served
-first, as long as none of them, none of their nodes and no node object changed, no row that changed has room for one of
-them, and their queues still take them. That is looked up by class and queue, not job by job: then no action is run,
-and everybody waits for what is known.
+first, as long as nothing happened to them and their nodes (`framework/session/promised.py`), no row that changed has
+idle room for one of them, and their queues still take them. That is looked up by class and queue, not job by job: then
+no action is run, and everybody waits for what is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.framework import quota
-from pumice.framework.session.promised import Promise, objects_version
+from pumice.framework.session.promised import Promised
 from pumice.model.resources import Number
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
@@ -42,10 +42,8 @@ class AllPromised:
     state: ClusterState
     assembly: Assembly
     shard: Shard | None
-    versions: Hashable
-    jobs: int
-    """How many wait."""
-    rows: frozenset[int]
+    known: Promised
+    """What is promised: to everybody who waits."""
     held: dict[str, list[tuple[int, Number]]]
     """Queue -> what is promised to its jobs."""
     asking: dict[tuple[str, int, int], Task]
@@ -55,29 +53,27 @@ class AllPromised:
     until: float
     """The time at which held room becomes free."""
     report: CycleReport
-    touched: int
-    """Up to where the log of rows that changed was read."""
 
     def undisturbed(self, assembly: Assembly, shard: Shard | None, environment: Mapping[str, Any] | None) -> bool:
         """Has nothing happened that matters to those who wait, as far as that can be told without asking plugins?"""
         state = self.state
         if assembly is not self.assembly or shard is not self.shard or environment or state.now >= self.until:
             return False
-        if state.refused or _others_wait(state) or objects_version(state) != self.versions:
+        if state.refused or _others_wait(state):
             return False
         for changes in (state.dirty, state.changed_jobs):
             if any(job.with_status(S.PENDING) for job in changes.values()):
                 return False
-        if _waiting(state) != self.jobs:
+        if _waiting(state) != len(self.known.jobs):
             return False
-        rows = state.table.touched.since(self.touched)
+        rows = self.known.changed_rows(state, assembly.conf.digest, shard)
         if (
             rows is None
-            or not self.rows.isdisjoint(rows)
+            or not self.known.rows.isdisjoint(rows)
             or _finds_room(state.table, self.needs, np.fromiter(rows, dtype=np.intp))
         ):
             return False
-        self.touched = state.table.touched.position
+        self.known.stand(state)
         return True
 
     @contextmanager
@@ -120,15 +116,14 @@ def all_promised_after(session: Session, assembly: Assembly, report: CycleReport
         return None
     if _others_wait(state) or not all(action.steady and action.for_waiting for action in assembly.actions):
         return None
-    known: dict[str, Promise] = runtime.promised.jobs if runtime.promised is not None else {}
-    if not known or _waiting(state) != len(known):
+    known: Promised | None = runtime.promised
+    if known is None or _waiting(state) != len(known.jobs):
         return None
     nominations, until = runtime.nominations, float("inf")
-    rows, held, asking = set[int](), dict[str, dict[int, Number]](), dict[tuple[str, int, int], Task]()
-    for promise in known.values():
+    held, asking = dict[str, dict[int, Number]](), dict[tuple[str, int, int], Task]()
+    for promise in known.jobs.values():
         queue = promise.job.queue
-        for task, node in promise.places:
-            rows.add(node.row)
+        for task, _ in promise.places:
             until = min(until, nominations[task.uid].until)
             quota.added(held.setdefault(queue, {}), task.klass.items)
             asking[queue, task.klass.id, len(promise.places)] = task
@@ -139,15 +134,12 @@ def all_promised_after(session: Session, assembly: Assembly, report: CycleReport
         state,
         assembly,
         session.shard,
-        objects_version(state),
-        len(known),
-        frozenset(rows),
+        known,
         {name: list(amounts.items()) for name, amounts in held.items()},
         asking,
         needs,
         until,
         report,
-        state.table.touched.position,
     )
 
 

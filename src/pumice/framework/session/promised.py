@@ -1,9 +1,11 @@
 """Jobs that wait for room which was freed for them, and what they were promised: kept from one session to the next.
 
 While evicted pods terminate, whoever they were evicted for is promised the same places in every session. A promise is
-known to stand where neither its job nor one of its nodes, and no object but pods and PodGroups, changed since: then it
-is made again without a search (`placing/promises.py`). What a session takes back of it counts as no change of the job;
-a job whose promise is not made again has changed, and is to be told of.
+known to stand where neither its job nor one of its nodes changed since, nor an object that shows in no job, row or
+queue: then it is made again without a search (`placing/promises.py`), or with all others without any turn
+(`scheduler/all_promised.py`). Other nodes may change: whether one of them has idle room is looked up then. What a
+session takes back of a promise counts as no change of the job; a job whose promise is not made again has changed, and
+is to be told of.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from pumice.model.status import TaskStatus
 from pumice.model.task import Task, TaskClass
 
 if TYPE_CHECKING:
-    from pumice.framework.session.session import Session
+    from pumice.framework.session.session import Session, Shard
     from pumice.state.cluster import ClusterState
 
 S = TaskStatus
@@ -50,11 +52,27 @@ class Promised:
         self.jobs: dict[str, Promise] = {}
         self.again: set[str] = set()
         """The jobs that were promised the same again in this session."""
-        self._rows: frozenset[int] = frozenset()
-        """Where the places are, and perhaps were."""
+        self._rows: frozenset[int] | None = None
         self._state: ClusterState | None = None
         self._holds_for: object = None
         self._touched = -1
+
+    @property
+    def rows(self) -> frozenset[int]:
+        """Where the places are."""
+        if self._rows is None:
+            self._rows = frozenset([node.row for known in self.jobs.values() for _, node in known.places])
+        return self._rows
+
+    def changed_rows(self, state: ClusterState, signature: object, shard: Shard | None) -> set[int] | None:
+        """The rows that changed since the promises were known to stand; None where more did that may matter to them."""
+        if state is not self._state or self._holds_for != _holds_for(state, signature, shard):
+            return None
+        return state.table.touched.since(self._touched)  # a row whose node object changed was touched as well
+
+    def stand(self, state: ClusterState) -> None:
+        """Whatever happened up to now matters to no promise."""
+        self._touched = state.table.touched.position
 
     def follow(self, ssn: Session) -> None:
         """Forget the promises that something happened to since the last session; before rooms are held for this one."""
@@ -62,12 +80,12 @@ class Promised:
         if state is not self._state:
             self.let_go()
             return
-        rows = state.table.touched.since(self._touched) if self._holds_for == _holds_for(ssn) else None
+        rows = self.changed_rows(state, ssn.signature, ssn.shard)
         if rows is None:
             self._drop(ssn, list(self.jobs))
             return
         self._drop(ssn, [uid for changes in (state.changed_jobs, state.dirty) for uid in changes if uid in self.jobs])
-        if not rows.isdisjoint(self._rows):
+        if not rows.isdisjoint(self.rows):
             jobs = self.jobs.items()
             self._drop(ssn, [uid for uid, known in jobs if any(node.row in rows for _, node in known.places)])
 
@@ -75,6 +93,7 @@ class Promised:
         """Promises of jobs do not stand: the jobs changed when they were last taken back."""
         dropped = {uid: known.job for uid in uids if (known := self.jobs.pop(uid, None)) is not None}
         if dropped:
+            self._rows = None
             ssn.also_changed(dropped)
 
     def settle(self, ssn: Session) -> None:
@@ -90,8 +109,9 @@ class Promised:
             for uid in made:
                 state.changed_jobs.pop(uid, None)
             self.jobs.update(made)
-            self._rows = frozenset([node.row for known in self.jobs.values() for _, node in known.places])
-        self._holds_for, self._touched = _holds_for(ssn), state.table.touched.position
+            self._rows = None
+        self._holds_for = _holds_for(state, ssn.signature, ssn.shard)
+        self.stand(state)
 
     def let_go(self) -> None:
         """Nothing is known to stand: the jobs changed when their promises were taken back, and are to be told of."""
@@ -99,7 +119,7 @@ class Promised:
         if state is not None:
             jobs = {uid: known.job for uid, known in self.jobs.items() if state.jobs.get(uid) is known.job}
             state.changed_jobs = {**jobs, **state.changed_jobs}
-        self.jobs, self.again = {}, set()
+        self.jobs, self.again, self._rows = {}, set(), None
 
 
 def promises_of(ssn: Session, kept: Iterable[Statement]) -> dict[str, Promise]:
@@ -128,13 +148,8 @@ def _promise(ssn: Session, statement: Statement) -> Promise | None:
     return Promise(job, [(op.task, op.node) for op in operations], refusal)
 
 
-def _holds_for(ssn: Session) -> object:
-    """Another one under another configuration, or where an object changed that is neither a pod nor a PodGroup."""
-    return ssn.signature, ssn.shard, objects_version(ssn.state)
-
-
-def objects_version(state: ClusterState) -> Hashable:
-    """Another one where an object changed, and that does not show in jobs and rows."""
+def _holds_for(state: ClusterState, signature: object, shard: Shard | None) -> Hashable:
+    """Another one under another configuration, or where an object changed that does not show in jobs and rows."""
     table, kinds = state.table, state.versions
     objects = sum(kinds.values()) - sum(kinds.get(kind, 0) for kind in _SHOWN)
-    return state.queue_version, objects, table.size, table.width, table.changed.position
+    return signature, shard, state.queue_version, objects, table.size, table.width, len(table.by_name)
