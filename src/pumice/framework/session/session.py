@@ -128,6 +128,7 @@ class Session(Registration, Questions):
         """Are queues asked for the sums alone, whatever their state? So in the dry runs of Volcano's preempt."""
         self.forgot_turns = False
         """Was what is remembered of evictions gone through in this cycle?"""
+        self.metrics.wanted = self.runtime.metered
         self.outcome = Outcome(state, self.runtime)
         self.timings: dict[tuple[str, str], float] = {}
         self.warnings: list[str] = []
