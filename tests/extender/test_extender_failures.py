@@ -41,7 +41,7 @@ WAYS = [*REPLIES, "refused"]
 
 def _with(way: str, verbs: list[str], ask: Callable[[Session], Any], *, ignorable: bool, state: Any = None) -> Any:
     """What *ask* gives when every call of *verbs* fails in that way."""
-    given = {"ignorable": ignorable, "httpTimeout": "150ms", "breakerFailures": 0}
+    given = {"ignorable": ignorable, "httpTimeout": "150ms" if way == "slow" else "10s", "breakerFailures": 0}
     if way == "refused":
         with Opened(state or small(), arguments(f"http://127.0.0.1:{free_port()}", *verbs, **given)) as session:
             return ask(session)
