@@ -61,9 +61,8 @@ class AllPromised:
             return False
         if state.refused or _others_wait(state):
             return False
-        for changes in (state.dirty, state.changed_jobs):
-            if any(job.with_status(S.PENDING) for job in changes.values()):
-                return False
+        if any(job.with_status(S.PENDING) for job in state.changed_jobs.values()):
+            return False
         if _waiting(state) != len(self.known.jobs):
             return False
         rows = self.known.changed_rows(state, assembly.conf.digest, shard)

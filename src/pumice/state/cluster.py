@@ -79,7 +79,7 @@ class ClusterState:
         self.dirty: dict[str, Job] = {}
         """Jobs whose sums must be made anew."""
         self.changed_jobs: dict[str, Job] = {}
-        """Jobs that changed since the last session closed."""
+        """Jobs that changed since the last session closed, and are to be told of."""
         self.backlog_changes: dict[str, Job] = {}
         """Jobs whose place among the waiting ones must be looked at again."""
         self.admission_changes: dict[str, Job] | None = None
@@ -193,7 +193,6 @@ class ClusterState:
         for job in self.dirty.values():
             if job.in_session or job._contribution[0]:  # else it contributes nothing since it left its queue
                 self.recontribute(job)
-        self.changed_jobs.update(self.dirty)
         self.dirty = {}
 
     def give_names_back(self) -> None:
@@ -325,7 +324,7 @@ class ClusterState:
     def mark(self, job: Job) -> None:
         """A job changed: whatever follows from it must be made anew."""
         uid = job.uid
-        self.dirty[uid] = job
+        self.dirty[uid] = self.changed_jobs[uid] = job
         self.backlog_changes[uid] = job
         if self.admission_changes is not None:
             self.admission_changes[uid] = job

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import pytest
+from msgspec.structs import replace
 
 from pumice import Plugin, Session
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
+from pumice.model.api import PodStatus
 from pumice.model.events import Seen
 from pumice.model.intents import StatusUpdate
 from pumice.scheduler.assembly import assemble, catalogue_of
@@ -132,6 +134,49 @@ def test_what_starts_later_is_served_after_any_number_of_such_cycles() -> None:
         it.cycle()
     it.take_in(job("next", tasks=2, gpu=4))
     assert len(it.cycle().binds) == 2
+
+
+class Restless(Closes):
+    """Has every cycle run."""
+
+    name = "restless"
+
+    def on_session_reopen(self, ssn: Session) -> bool:
+        return False
+
+
+def over(phase: str) -> list[Any]:
+    """A job of which the pod has ended."""
+    group, pod = job("one", gpu=4, on="node-1")
+    return [group, replace(pod, status=PodStatus(phase=phase))]
+
+
+LIVES: dict[str, list[list[Any]]] = {
+    "comes and waits to be let in": [job("one", gpu=12, min_resources={"nvidia.com/gpu": "99"})],
+    "comes without a place for it": [job("one", gpu=12)],
+    "was let in and has no place": [job("one", gpu=12, phase="Inqueue")],
+    "is bound": [job("one", gpu=4)],
+    "is bound in part": [job("one", tasks=5, gpu=4, min_available=1)],
+    "starts": [job("one", gpu=4, phase="Inqueue", on="node-1")],
+    "starts again": [job("one", gpu=4, phase="Running", on="node-1"), job("one", gpu=4, phase="Pending")],
+    "lacks pods": [job("one", tasks=1, gpu=4, min_available=2)],
+    "ends": [job("one", gpu=4, phase="Running", on="node-1"), over("Succeeded")],
+    "fails": [job("one", gpu=4, phase="Running", on="node-1"), over("Failed")],
+}
+
+
+@pytest.mark.parametrize("metered", [False, True])
+@pytest.mark.parametrize("life", list(LIVES))
+def test_a_job_is_told_of_once_for_each_time_that_it_changes(life: str, metered: bool) -> None:
+    it = World(Restless, metered=metered)
+    for objects in LIVES[life]:
+        it.take_in(objects)
+        Restless.told.clear()
+        phases = [i.status["phase"] for i in it.cycle().intents if isinstance(i, StatusUpdate)]
+        assert "default/one" in Restless.told
+        Restless.told.clear()
+        assert [i for i in it.cycle().intents if isinstance(i, StatusUpdate)] == [], phases
+        assert "default/one" not in Restless.told, f"the phase that it was told to have is no news: {phases}"
 
 
 @pytest.mark.parametrize(("plugin", "alone"), [(Closes, False), (Alone, True), (Heir, False)])

@@ -84,7 +84,7 @@ class Promised:
         if rows is None:
             self._drop(ssn, list(self.jobs))
             return
-        self._drop(ssn, [uid for changes in (state.changed_jobs, state.dirty) for uid in changes if uid in self.jobs])
+        self._drop(ssn, [uid for uid in state.changed_jobs if uid in self.jobs])
         if not rows.isdisjoint(self.rows):
             jobs = self.jobs.items()
             self._drop(ssn, [uid for uid, known in jobs if any(node.row in rows for _, node in known.places)])
@@ -94,7 +94,7 @@ class Promised:
         dropped = {uid: known.job for uid in uids if (known := self.jobs.pop(uid, None)) is not None}
         if dropped:
             self._rows = None
-            ssn.also_changed(dropped)
+            _changed(ssn.state, dropped)
 
     def settle(self, ssn: Session) -> None:
         """Before a session closes: whoever was not promised the same again has changed."""
@@ -105,7 +105,6 @@ class Promised:
         """After a session: keep what it promised beside what stood; its taking back counts as no change of the jobs."""
         state = self._state = ssn.state
         if made:
-            state.refresh()
             for uid in made:
                 state.changed_jobs.pop(uid, None)
             self.jobs.update(made)
@@ -118,8 +117,13 @@ class Promised:
         state = self._state
         if state is not None:
             jobs = {uid: known.job for uid, known in self.jobs.items() if state.jobs.get(uid) is known.job}
-            state.changed_jobs = {**jobs, **state.changed_jobs}
+            _changed(state, jobs)
         self.jobs, self.again, self._rows = {}, set(), None
+
+
+def _changed(state: ClusterState, jobs: dict[str, Job]) -> None:
+    """Jobs changed before all others did."""
+    state.changed_jobs = {**jobs, **state.changed_jobs}
 
 
 def promises_of(ssn: Session, kept: Iterable[Statement]) -> dict[str, Promise]:

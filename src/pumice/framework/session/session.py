@@ -136,7 +136,7 @@ class Session(Registration, Questions):
         self._opening_entry: PluginEntry | None = None
         self._preemptive_at = -1
         state.refresh()
-        self._changed: dict[str, Job] = dict(state.changed_jobs)
+        self._told: dict[str, Job] = {}
 
     def again(
         self, shard: Shard | None, environment: Mapping[str, Any] | None, *, thorough: bool, tells: bool
@@ -453,14 +453,14 @@ class Session(Registration, Questions):
         self.close_plugins()
         tell_problems(self)
         self.outcome.settle(self.changed_jobs())
-        self.state.changed_jobs.clear()
+        self._told, self.state.changed_jobs = self.state.changed_jobs, {}
         self.undo()
         self.outcome.intents += self.failures.judge()
 
     def break_off(self) -> None:
         """Close the plugins of a cycle that failed; what it did to tasks is for the caller to take back."""
         self.close_plugins()
-        self.state.changed_jobs.update(self._changed)  # what was not told of them is told by the next session
+        self.state.changed_jobs.update(self._told)  # nobody is told: that is for the next session
 
     def close_plugins(self) -> None:
         """Tell every plugin that was opened, once, that the session ends."""
@@ -510,7 +510,7 @@ class Session(Registration, Questions):
         if self._preemptive:
             self._preemptive = {}
         self.outcome.release()
-        self._changed = {}
+        self._told = {}
         return True
 
     @property
@@ -539,17 +539,9 @@ class Session(Registration, Questions):
         self.failures.errors = []
         del self.orders, self.search
 
-    def also_changed(self, jobs: Mapping[str, Job]) -> None:
-        """These jobs changed since the last session closed, before all others did."""
-        self._changed = {**jobs, **self._changed}
-
     def changed_jobs(self) -> list[Job]:
         """Jobs that changed since the last session closed, by events or by this session, and that are to be told of."""
-        if not self._tells:
-            return []
-        if self.state.dirty:
-            self._changed.update(self.state.dirty)
-        return [j for j in self._changed.values() if j.in_session]
+        return [job for job in self.state.changed_jobs.values() if job.in_session] if self._tells else []
 
     # -- deciding ---------------------------------------------------------------------------------------------------
     def view(self, make: Callable[[Session], V]) -> V:
