@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,6 +87,8 @@ def pumice(bed: Bed) -> list[str]:
 
 
 COMMANDS = {"bare client": bare, "kube-scheduler": kube_scheduler, "pumice": pumice}
+SCHEDULERS = {"bare client": "default-scheduler", "kube-scheduler": "default-scheduler", "pumice": "pumice"}
+"""The name that pods have to ask for."""
 
 
 def start(bed: Bed, name: str) -> subprocess.Popen[bytes]:
@@ -109,7 +112,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 # -- measurements ---------------------------------------------------------------------------------------------------
 def throughput(name: str, nodes: int, pods: int, size: int) -> Figures:
     """Bind pods that all wait when the scheduler starts. *size*: of their groups, 0 for none."""
-    groups, waiting = workload(pods, size, "pumice" if name == "pumice" else "default-scheduler")
+    groups, waiting = workload(pods, size, SCHEDULERS[name])
     with fresh_bed() as bed:
         fill(bed, nodes, groups, waiting)
         time.sleep(2)
@@ -132,25 +135,38 @@ def throughput(name: str, nodes: int, pods: int, size: int) -> Figures:
     return Figures(len(times) / took, first, up, own * 1000 / pods, server * 1000 / pods, memory, trouble)
 
 
-def restart(name: str, nodes: int, running: int, size: int) -> Figures:
-    """From the start of the process to the first bind of one gang, in a cluster full of bound pods."""
-    groups, pods = workload(running, size, "pumice" if name == "pumice" else "default-scheduler", "old")
+def restarts(names: Sequence[str], nodes: int, running: int, size: int, rounds: int) -> dict[str, list[Figures]]:
+    """From the start of the process to the first bind of a new gang, in a cluster full of bound pods.
+
+    The schedulers take turns on one server, so that they meet the same server and the same minutes of the machine.
+    """
+    groups, pods = workload(running, size, "pumice", "old")
     for at, one in enumerate(pods):
         one["spec"]["nodeName"] = f"node-{at % nodes:05d}"
-    more_groups, more = workload(size, size, "pumice" if name == "pumice" else "default-scheduler", "new")
+    found: dict[str, list[Figures]] = {name: [] for name in names}
     with fresh_bed() as bed:
-        fill(bed, nodes, groups + more_groups, pods + more)
-        time.sleep(5)
-        with Binds(bed) as binds:
-            began = time.monotonic()
-            process = start(bed, name)
-            try:
-                binds.wait(1, PATIENCE)
-                up = cpu(process.pid)
-                whole = binds.wait(size, PATIENCE)
-                memory = peak(process.pid)
-            finally:
-                end(process)
+        fill(bed, nodes, groups, pods)
+        for turn in range(rounds):
+            for name in names:
+                groups, pods = workload(size, size, SCHEDULERS[name], f"new-{turn}-{name}")
+                fill(bed, 0, groups, pods)
+                time.sleep(5)
+                found[name].append(_restart(bed, name, size))
+                say(f"{name}, round {turn + 1}: first bind after {found[name][-1].first:.2f} s")
+    return found
+
+
+def _restart(bed: Bed, name: str, size: int) -> Figures:
+    with Binds(bed) as binds:
+        began = time.monotonic()
+        process = start(bed, name)
+        try:
+            binds.wait(1, PATIENCE)
+            up = cpu(process.pid)
+            whole = binds.wait(size, PATIENCE)
+            memory = peak(process.pid)
+        finally:
+            end(process)
     first = binds.times[0] - began if binds.times else float("inf")
     return Figures(0.0, first, up, 0.0, 0.0, memory, "" if whole else "not all were bound")
 
