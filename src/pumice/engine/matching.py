@@ -85,6 +85,18 @@ def _field_matches(requirement: Requirement, rows: NodeRows) -> Bools:
     return np.array([requirement_matches(requirement, {requirement.key: n}) for n in rows.names], dtype=np.bool_)
 
 
+def selection_key(task: Task) -> Hashable:
+    """Tasks of equal keys want the same nodes: by their node selector and required node affinity."""
+    memo = task.klass.memo
+    key: Hashable = memo.get("selection_key")
+    if key is None:
+        spec = task.klass.spec
+        affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+        required = affinity.required if affinity is not None else None
+        key = memo["selection_key"] = (tuple(sorted((spec.node_selector or {}).items())), required)
+    return key
+
+
 def toleration_key(task: Task) -> Hashable:
     """Tasks of equal keys tolerate the same taints."""
     memo = task.klass.memo

@@ -4,14 +4,18 @@ own keys."""
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Final
 
 import numpy as np
 
 from pumice.engine.row_questions import RowQuestions
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
-from pumice.engine.views import ClassView, Filter, Floats, Index, Scorer
+from pumice.engine.views import Bools, ClassView, Filter, Floats, Index, Scorer
 from pumice.model.task import Task
+
+_MOST_KEPT: Final = 64
+"""Answers about all nodes that are kept to be shared."""
 
 
 class StaticAnswers(RowQuestions):
@@ -33,11 +37,13 @@ class StaticAnswers(RowQuestions):
         """Static answers for all rows; those with a key of their own are shared between classes."""
         size, at = self.table.size, self.table.changed.position
         view.static_code, view.static_severity, view.clear = [], [], []
+        keys: list[Hashable] = []
         for group in view.groups:
             keyed = group.static and all(f.static_key is not None for f in group.static)
             key: Hashable = None
             if keyed:
                 key = tuple((f.plugin, _name(f), self.guard.static_key(f, task)) for f in group.static)
+                keys.append(key)
                 known = self.cache.static.get(key)
                 if known is not None and known[0] == at and len(known[1]) == size:
                     view.static_code.append(known[1])
@@ -53,8 +59,22 @@ class StaticAnswers(RowQuestions):
             view.static_severity.append(severity)
             view.clear.append(not np.count_nonzero(code))
             if keyed:
+                if len(self.cache.static) >= _MOST_KEPT:
+                    del self.cache.static[next(iter(self.cache.static))]
                 self.cache.static[key] = (at, code, severity, view.clear[-1])
+        view.static_key = tuple(keys) if len(keys) == sum(bool(group.static) for group in view.groups) else None
         self._evaluate_static_scores(view, task, None)
+
+    def closed_to(self, task: Task, index: Index) -> Bools:
+        """Per row: does a filter object to tasks of this class whatever is placed there?"""
+        view, found = ClassView(), np.zeros(len(index), dtype=np.bool_)
+        self.split(view, task)
+        valid = self.table.valid[index]
+        rows = NodeRows(self.table, index[valid])
+        for group in view.groups:
+            if group.static:
+                found[valid] |= self._ask_filters(group.static, task, rows)[0] != 0
+        return found
 
     def _evaluate_static(self, view: ClassView, task: Task, index: Index) -> None:
         rows, at = self._rows(index)

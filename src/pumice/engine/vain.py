@@ -1,7 +1,8 @@
 """Classes that fit nowhere: remembered apart from their views, in a few bytes each, by one rule of expiry.
 
 What was found stands while no row that changed since is open to the class (no filter objects to it as long as its node
-is the same one) and has room for it. A row whose node object changed is taken to be open to every class from then on.
+is the same one) and has room for it. A row whose node object changed is taken to be open to every class from then on;
+where it has room, the class is in doubt until somebody asked whether it may be used (`WhyNot.look_again`).
 Only those rows are looked at, for all classes at once. So a class that waits costs a cycle next to nothing, however
 many classes there are and whether or not its view is kept.
 """
@@ -14,10 +15,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.open_rows import Bools, Index, OpenRows
 from pumice.model.task import TaskClass
 from pumice.state.table import NodeTable
-
-Bools = npt.NDArray[np.bool_]
 
 _MOST: Final = 1 << 22
 """Beyond so many pairs of a class and a changed row the classes are looked at as a whole."""
@@ -25,8 +25,6 @@ _FEW: Final = 64
 """Up to so many pairs are looked at one by one."""
 _MOST_KNOWN: Final = 50_000
 _MOST_FELL: Final = 10_000
-_MOST_BYTES: Final = 1 << 25
-"""Of what is remembered of rows that are open to classes."""
 _NOTHING: Final = np.iinfo(np.int64).min
 """Less than any row has: what a class asks of a resource that it does not need."""
 _FREE: Final = ((0, int(np.iinfo(np.int64).max)),)
@@ -36,7 +34,10 @@ _FREE: Final = ((0, int(np.iinfo(np.int64).max)),)
 class FitsNowhere:
     """The classes that are known to fit nowhere, by their keys, as of a place in the logs of the node table."""
 
-    __slots__ = ("_asks", "_at", "_free", "_keys", "_needs", "_open", "_slots", "_unwritten", "doubtful", "fell")
+    __slots__ = (
+        *("_asks", "_at", "_doubtful", "_free", "_keys", "_needs", "_open", "_open_by", "_slots", "_unwritten"),
+        *("changed", "fell"),
+    )
 
     def __init__(self) -> None:
         self._slots: dict[Hashable, int] = {}
@@ -47,33 +48,54 @@ class FitsNowhere:
         """What each asks for, as lines of numbers, but for those that are `_unwritten`."""
         self._unwritten: set[int] = set()
         self._open = OpenRows()
+        self._open_by: list[Hashable] = []
+        """By what it is decided which rows are open to each; None: it is not known."""
         self._at = (-1, -1, -1)
         self.fell: list[Hashable] | None = None
         """The classes that may fit somewhere since somebody last looked; None: perhaps all."""
-        self.doubtful: set[Hashable] = set()
-        """Those of them that may only because a node changed which has room, and which perhaps may not be used."""
+        self._doubtful: dict[Hashable, None] = {}
+        """Classes that may fit somewhere only because a node changed which has room, and perhaps may not be used."""
+        self.changed: set[int] = set()
+        """The rows of such nodes."""
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self._slots) - len(self._doubtful)
 
     def clear(self) -> None:
         """Know nothing."""
         self._slots.clear()
-        self._keys, self._asks, self._free = [], [], []
+        self._keys, self._asks, self._open_by, self._free = [], [], [], []
         self._needs = self._needs[:0]
         self._unwritten.clear()
         self._open = OpenRows()
         self.fell = None
-        self.doubtful.clear()
+        self._doubtful.clear()
+        self.changed.clear()
 
-    def note(self, key: Hashable, klass: TaskClass, table: NodeTable, open_rows: Bools | None = None) -> None:
+    def note(
+        self,
+        key: Hashable,
+        klass: TaskClass,
+        table: NodeTable,
+        open_rows: Bools | None = None,
+        open_by: Hashable = None,
+    ) -> None:
         """The class was looked at on all nodes as they are now, and fits none.
 
-        *open_rows*: those to which no filter objects whatever is placed there; None: all.
+        *open_rows*: those to which no filter objects whatever is placed there; None: all. *open_by*: equal for classes
+        to which the same rows are open, whatever their nodes come to be.
         """
         self.catch_up(table)
-        if key in self._slots:
+        slot = self._slots.get(key)
+        if slot is None:
+            slot = self._take_slot(key, klass)
+        elif key not in self._doubtful:
             return
+        self._believe(key)
+        self._open_by[slot] = open_by
+        self._open.put(slot, len(self._keys), open_rows)
+
+    def _take_slot(self, key: Hashable, klass: TaskClass) -> int:
         if len(self._slots) >= _MOST_KNOWN:
             self.clear()
         if not self._free:
@@ -82,12 +104,13 @@ class FitsNowhere:
         self._slots[key], self._keys[slot] = slot, key
         self._asks[slot] = tuple(zip(klass.fit_dims, klass.fit_values, strict=True))
         self._unwritten.add(slot)
-        self._open.put(slot, len(self._keys), open_rows)
+        return slot
 
     def forget(self, key: Hashable) -> None:
         """The class was found to fit somewhere."""
         slot = self._slots.pop(key, None)
         if slot is not None:
+            self._believe(key)
             self._asks[slot] = _FREE
             self._unwritten.add(slot)
             self._free.append(slot)
@@ -99,10 +122,10 @@ class FitsNowhere:
     def stands(self, key: Hashable, table: NodeTable) -> bool:
         """Is it certain that the class still fits nowhere?"""
         self.catch_up(table)
-        return key in self._slots
+        return key in self._slots and key not in self._doubtful
 
     def catch_up(self, table: NodeTable) -> None:
-        """Forget the classes for which a row that changed has room."""
+        """Forget the classes for which a row that changed has room; where its node changed too, they are in doubt."""
         size, changed, touched = self._at
         now = (table.size, table.changed.position, table.touched.position)
         if now == self._at:
@@ -119,9 +142,38 @@ class FitsNowhere:
             self.forget(key)
         if others:
             self._open.open_up(others)
-            for key in self._that_may_fit(others, table):
-                self.forget(key)
-                self.doubtful.add(key)
+            doubtful = self._that_may_fit(others, table)
+            if doubtful:
+                self._doubtful.update(dict.fromkeys(doubtful))
+                self.changed |= others
+
+    # -- doubts -----------------------------------------------------------------------------------------------------
+    def doubts(self) -> dict[Hashable, list[Hashable]]:
+        """The classes in doubt, by what decides which rows are open to them; None: it is not known."""
+        found: dict[Hashable, list[Hashable]] = {}
+        for key in self._doubtful:
+            found.setdefault(self._open_by[self._slots[key]], []).append(key)
+        return found
+
+    def close(self, keys: Iterable[Hashable], rows: Index, table: NodeTable) -> None:
+        """These rows are not open to classes in doubt."""
+        self._open.close([self._slots[key] for key in keys], rows, table.size)
+
+    def settle(self, table: NodeTable) -> tuple[list[Hashable], list[Hashable]]:
+        """The classes in doubt that stand after all, and those that may fit a row whose node changed."""
+        may = set(self._that_may_fit(self.changed, table))
+        doubtful = list(self._doubtful)
+        stand = [key for key in doubtful if key not in may]
+        for key in stand:
+            self._believe(key)
+        return stand, [key for key in doubtful if key in may]
+
+    def _believe(self, key: Hashable) -> None:
+        """The class is in doubt no more."""
+        if key in self._doubtful:
+            del self._doubtful[key]
+            if not self._doubtful:
+                self.changed.clear()
 
     def _that_may_fit(self, rows: set[int], table: NodeTable) -> list[Hashable]:
         """The classes to which one of the rows is open that has room now, or once what is being released is gone."""
@@ -163,6 +215,7 @@ class FitsNowhere:
         more = max(8, old)
         self._keys += [None] * more
         self._asks += [_FREE] * more
+        self._open_by += [None] * more
         self._unwritten.update(range(old, old + more))
         self._free += range(old + more - 1, old - 1, -1)
 
@@ -178,58 +231,3 @@ class FitsNowhere:
             for d, v in self._asks[slot]:
                 line[d] = v
         self._unwritten.clear()
-
-
-class OpenRows:
-    """Which rows are open to which class, in a bit for each row; classes to which the same rows are open share them."""
-
-    __slots__ = ("_bits", "_known", "_lines", "_of")
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, int] = {}
-        self._lines = 0
-        self._bits: npt.NDArray[np.uint8] = np.zeros((0, 0), dtype=np.uint8)
-        self._of: npt.NDArray[np.intp] = np.zeros(0, dtype=np.intp)
-        """Class -> its line, counted from 1; 0: all rows are open to it."""
-
-    def put(self, slot: int, slots: int, open_rows: Bools | None) -> None:
-        """Remember which rows are open to one of so many classes; None: all."""
-        if len(self._of) < slots:
-            self._of = np.concatenate([self._of, np.zeros(slots - len(self._of), dtype=np.intp)])
-        self._of[slot] = 0 if open_rows is None else self._line(np.packbits(open_rows))
-
-    def _line(self, bits: npt.NDArray[np.uint8]) -> int:
-        known = self._known.get(bits.tobytes())
-        if known is not None:
-            return known
-        count = self._lines
-        if (count + 1) * len(bits) > _MOST_BYTES:
-            return 0
-        if count == len(self._bits):
-            more = np.zeros((max(4, count), len(bits)), dtype=np.uint8)
-            self._bits = np.concatenate([self._bits.reshape(count, len(bits)), more])
-        self._bits[count] = bits
-        self._lines = self._known[bits.tobytes()] = count + 1
-        return count + 1
-
-    def open_up(self, rows: Iterable[int]) -> None:
-        """Let rows be open to every class."""
-        if not self._lines:
-            return
-        lines = self._bits[: self._lines]
-        for row in rows:
-            lines[:, row >> 3] |= 128 >> (row & 7)
-        self._known = {line.tobytes(): number for number, line in enumerate(lines, 1)}
-
-    def is_open(self, slot: int, row: int) -> bool:
-        """Is a row open to a class?"""
-        line = self._of.item(slot)
-        return not line or bool(self._bits.item(line - 1, row >> 3) >> (7 - (row & 7)) & 1)
-
-    def at(self, rows: npt.NDArray[np.intp], slots: int) -> Bools:
-        """Per class and row: is it open?"""
-        if not self._lines:
-            return np.ones((slots, len(rows)), dtype=np.bool_)
-        lines = np.ones((self._lines + 1, len(rows)), dtype=np.bool_)
-        lines[1:] = (self._bits[: self._lines, rows >> 3] >> (7 - (rows & 7))) & 1
-        return lines[self._of[:slots]]

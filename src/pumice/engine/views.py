@@ -134,7 +134,7 @@ class ClassView:
         *("score", "session_filters", "session_scorers", "severity", "static_code", "static_score", "task"),
         *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers", "by_amounts"),
         *("any_stale", "clear", "flat", "futures", "known", "opposed", "room", "scalar_filters", "scalar_scorers"),
-        *("counted", "reach", "split_by", "stale"),
+        *("counted", "reach", "split_by", "stale", "static_key"),
     )
 
     task: Task
@@ -180,6 +180,8 @@ class ClassView:
         """What was found of rows that held certain amounts, where it follows from these alone."""
         self.reach = (16, 32)
         """How many of the best rows a plan for many tasks looks at first, and how many tasks it expects on one."""
+        self.static_key: Hashable = None
+        """Equal for views to which the same rows are open, whatever their nodes come to be; None: it is not known."""
         self.split_by = -1
         """Whose callbacks it was last made of: the number of an evaluator."""
 

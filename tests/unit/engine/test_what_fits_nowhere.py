@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pumice.engine.vain import FitsNowhere, OpenRows
+from pumice.engine.open_rows import OpenRows
+from pumice.engine.vain import FitsNowhere
 from pumice.framework.session.session import Session
 from pumice.model.events import Gone, Seen
 from pumice.model.status import TaskStatus
@@ -154,3 +155,44 @@ def test_what_is_packed_says_the_same(data: st.DataObject) -> None:
     again = data.draw(st.lists(st.booleans(), min_size=size, max_size=size))  # who comes later is told apart exactly
     known.put(0, max(8, len(told)), np.array(again))
     assert [known.is_open(0, row) for row in range(size)] == again
+    closed = data.draw(st.sets(st.integers(0, size - 1)))
+    some = sorted(data.draw(st.sets(st.integers(0, len(told) - 1), min_size=1)))
+    before = known.at(np.arange(size), len(told))
+    known.close(some, np.array(sorted(closed), dtype=np.intp), size)
+    found = known.at(np.arange(size), len(told))
+    for slot in range(len(told)):
+        expected = [was and not (slot in some and row in closed) for row, was in enumerate(before[slot].tolist())]
+        assert found[slot].tolist() == expected
+
+
+def test_what_is_remembered_of_open_rows_does_not_grow_with_the_nodes_that_change() -> None:
+    known, mine = OpenRows(), np.zeros(64, dtype=np.bool_)
+    mine[0] = True
+    for slot in range(8):
+        known.put(slot, 8, mine)
+    for row in range(1, 64):
+        known.open_up([row])
+        known.close(range(8), np.array([row]), 64)
+        assert known.at(np.arange(64), 8).tolist() == [mine.tolist()] * 8
+    assert known.lines <= 2
+
+
+def test_a_class_is_in_doubt_where_a_node_that_changed_has_room_until_it_is_known_who_may_use_it() -> None:
+    ssn = session(cluster("8x8cpu"), job("big", cpu=8))
+    state, known = ssn.state, FitsNowhere()
+    klass, row = task_of(ssn, "big-0").klass, ssn.nodes["node-3"].row
+    nowhere = np.zeros(state.table.size, dtype=np.bool_)
+    for key in ("big", "other"):
+        known.note(key, klass, state.table, nowhere, "a" if key == "big" else None)
+    state.apply(Seen(node("node-3", cpu=8, labels={"zone": "a"})))
+    assert not stands(known, ssn)
+    assert known.changed == {row}
+    assert known.doubts() == {"a": ["big"], None: ["other"]}
+    known.close(["big"], np.array([row]), state.table)
+    assert known.settle(state.table) == (["big"], ["other"])
+    assert stands(known, ssn)
+    assert not known.stands("other", state.table)
+    known.note("other", klass, state.table, nowhere, "b")
+    assert known.stands("other", state.table)
+    assert not known.changed
+    assert not known.doubts()

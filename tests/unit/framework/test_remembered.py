@@ -22,6 +22,7 @@ from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
 from pumice.testing import job, node, pod, queue
+from steps import calls_of
 
 asked: Counter[str] = Counter()
 PLUGINS = ("priority", "gang", "conformance", "overcommit", "drf", "predicates", "proportion", "nodeorder", "binpack")
@@ -438,3 +439,75 @@ def test_a_node_of_another_pool_that_changes_and_has_room_has_nobody_visited() -
     world.put(node("free1", cpu=8, labels={"pool": "mine"}))
     assert list(world.cycle().binds.values()) == ["free1"] * 4
     assert asked
+
+
+def pinned(classes: int) -> World:
+    """Jobs that all differ and wait for a pool that is full, beside another one with room."""
+    objects = [queue("a"), node("n0", cpu=8, labels={"pool": "mine"}), *job("runs", queue="a", cpu=8, on="n0")]
+    objects += [node(f"free{n}", cpu=8, labels={"pool": "other"}) for n in range(40)]
+    for n in range(classes):
+        wants = f"{1000 + n}m"
+        picky = msgspec.structs.replace(pod("any", cpu=wants).spec, node_selector={"pool": "mine"})
+        objects += job(f"w{n}", queue="a", cpu=wants, phase="Inqueue", spec=picky)
+    world = World(assembly(), *objects)
+    for number in range(3):
+        world.cycle()
+        world.put(node("free1", cpu=8, labels={"pool": "other"}, annotations={"seen": str(number)}))
+    return world
+
+
+def test_a_node_that_changes_is_looked_at_once_for_all_who_may_not_use_it() -> None:
+    taken = []
+    for classes in (50, 150):
+        world = pinned(classes)
+        report, steps = calls_of(world.cycle)
+        assert len(told(report)) == classes
+        assert told(report) == told(world.afresh())
+        taken.append(steps)
+    assert (taken[1] - taken[0]) / 100 < 30  # a look at all nodes takes more than 200
+
+
+def test_who_may_use_a_node_that_changed_is_served_and_the_others_are_told_of_it() -> None:
+    world = pinned(60)
+    world.put(node("free1", cpu=8, labels={"pool": "mine"}, taints=["no:NoSchedule"]))
+    live = world.cycle()
+    assert not live.binds
+    assert (told(live), unfit(live)) == (told(world.afresh()), unfit(world.afresh()))
+    assert all("untolerated taint" in text for text in told(live).values())
+    world.put(node("free1", cpu=8, labels={"pool": "mine"}))
+    fresh, live = world.afresh(), world.cycle()
+    assert live.binds == fresh.binds
+    assert set(live.binds.values()) == {"free1"}
+    assert told(live).keys() == told(fresh).keys()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nodes_that_change_are_told_of_as_by_a_scheduler_that_starts_now(seed: int) -> None:
+    """Classes that want the same nodes, and others; nodes with room that may be used by nobody, some or all."""
+    rng = random.Random(seed)
+    pools = ("red", "blue", "green")
+    world = World(assembly(), queue("a"))
+    for n, pool in enumerate(pools):
+        world.put(node(f"full{n}", cpu=4, labels={"pool": pool}))
+        for obj in job(f"r{n}", queue="a", cpu=4, on=f"full{n}", phase="Running"):
+            world.put(obj)
+    for n in range(12):
+        world.put(node(f"n{n}", cpu=4, labels={"pool": "none"}))
+    for n in range(30):
+        wants: dict[str, Any] = {"cpu": f"{1000 + 10 * n}m"}
+        spec = msgspec.structs.replace(pod("any", **wants).spec, node_selector={"pool": rng.choice(pools)})
+        for obj in job(f"w{n}", queue="a", phase="Inqueue", spec=spec, **wants):
+            world.put(obj)
+    served = 0
+    for _ in range(30):
+        for _ in range(rng.choice((1, 1, 2))):
+            more: dict[str, Any] = {"labels": {"pool": rng.choice((*pools, "none", "none", "none"))}}
+            more["taints"] = ["no:NoSchedule"] if rng.random() < 0.6 else []
+            world.put(node(f"n{rng.randrange(12)}", cpu=rng.choice((1, 4)), **more))
+        fresh, live = world.afresh(), world.cycle()
+        assert live.binds == fresh.binds
+        if not live.binds:  # else it matters when somebody is told
+            assert (told(live), unfit(live)) == (told(fresh), unfit(fresh))
+        served += len(live.binds)
+        follow(world, live)
+    assert served

@@ -24,6 +24,7 @@ from pumice.framework.session.refusals import Refusal, Stage
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.resources import Number
+from pumice.model.task import Task
 
 if TYPE_CHECKING:
     from pumice.engine.choose import Chooser
@@ -89,8 +90,12 @@ class Remembered:
         def served(queue: str) -> bool:
             return not ssn.overused(ssn.queues[queue])
 
-        for place in self._follow(ssn.state, ssn.signature, ssn.search.chooser, backlog, served):
+        chooser = ssn.search.chooser
+        doubted = chooser.why_not.look_again(self._a_task_of)
+        for place in self._follow(ssn.state, ssn.signature, chooser, backlog, served):
             self._drop(place)
+        for klass in doubted:
+            self._tell_anew(klass, chooser)
         self._changed = ssn.state.table.changed.position
         offers_change = ssn.state.total != self._total
         if offers_change:
@@ -172,7 +177,6 @@ class Remembered:
         changed, backlog.changes = backlog.changes, []
         nowhere.catch_up(table)
         fell, nowhere.fell = nowhere.fell, []
-        doubtful, nowhere.doubtful = nowhere.doubtful, set()
         self._own = set()
         self.queues, self.errors = dict(self.queues), dict(self.errors)  # what was handed out stays as it is
         if holds_for != self._signature or fell is None:
@@ -180,9 +184,8 @@ class Remembered:
             self._forget()
             return {}
         for klass in fell:
-            if klass not in doubtful or not self._still_nowhere(klass, chooser):
-                for place in list(self._by_class.get(klass, ())):
-                    self._drop(place)
+            for place in list(self._by_class.get(klass, ())):
+                self._drop(place)
         for place in dict.fromkeys(changed):
             self._regroup(place, chooser, backlog, served)
         others: dict[Place, InVain] = {}
@@ -197,17 +200,20 @@ class Remembered:
         self._touched = table.touched.position
         return others
 
-    def _still_nowhere(self, klass: Hashable, chooser: Chooser) -> bool:
-        """Look at all nodes for a class of which a node changed: does it fit none of them, and is so remembered?"""
-        places = self._by_class.get(klass, ())
-        known = [(place, self.queues[place[0]][place[1]]) for place in places]
-        error = chooser.why_not.hopeless(known[0][1].why.task) if known else None
-        if error is None:
-            return False
-        for place, its in known:
+    def _a_task_of(self, klass: Hashable) -> Task | None:
+        """A task that waits because its class fits nowhere."""
+        for queue, group in self._by_class.get(klass, ()):
+            return self.queues[queue][group].why.task
+        return None
+
+    def _tell_anew(self, klass: Hashable, chooser: Chooser) -> None:
+        """Refuse those of a class for how nodes are that changed, and are of no use to it."""
+        at = chooser.evaluator.table.touched.position
+        for place in self._by_class.get(klass, ()):
+            its = self.queues[place[0]][place[1]]
+            error = chooser.why_not.known_hopeless(its.why.task)
             why = InVain(Refusal(Stage.NODES, error=error), Ground.NODES, its.why.task)
-            self._refuse_for(place, Known(why, its.entries, klass), chooser.evaluator.table.touched.position)
-        return True
+            self._refuse_for(place, Known(why, its.entries, klass), at)
 
     def _drop_refused(self, queue: str) -> None:
         for group in list(self._by_queue[queue][1]):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.affinity.neighbours import Neighbours
-from pumice.engine.matching import toleration_key
+from pumice.engine.matching import selection_key, toleration_key
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.side_by_side import ClassAmounts
@@ -72,7 +72,8 @@ class Predicates(Plugin):
         add(name, room_for_a_pod, scope=Scope.NODE, key=same_class, also=True, amounts_only=True, across=room)
         add(name, fixed.not_cordoned, scope=static, key=same_class, static_key=toleration_key, also=True)
         if self._on["NodeAffinity"] and Feature.NODE_SELECTION in used:
-            add(name, fixed.selected, scope=static, key=same_class, applies=fixed.has_node_selection, also=True)
+            select = partial(add, static_key=selection_key, applies=fixed.has_node_selection)
+            select(name, fixed.selected, scope=static, key=same_class, also=True)
         if self._on["TaintToleration"]:
             add(name, fixed.tolerating, scope=static, key=same_class, static_key=toleration_key, also=True)
         if self._on["NodePorts"] and Feature.HOST_PORTS in used:
