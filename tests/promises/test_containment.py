@@ -148,6 +148,7 @@ NEUTRAL_HINTS: dict[str, Callable[..., Any]] = {
     "incremental": lambda task: None,
     "across": lambda classes, rows: None,
     "stamp": lambda queue: 0,
+    "standing": lambda queue: lambda task: None,
 }
 
 

@@ -14,7 +14,7 @@ ReasonCounts = Mapping[int, int] | Mapping[Reason, int]
 class FitError:
     """Why a task fits nowhere: how many nodes each reason stands for. Counted when first asked for."""
 
-    __slots__ = ("_count", "_counted_at", "_counts", "_nodes", "_now", "_told", "at", "never", "room", "text")
+    __slots__ = ("_count", "_counted_at", "_counts", "_nodes", "_now", "_text", "_told", "at", "never", "room")
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class FitError:
         *room*: for how many equal tasks there is room when somebody asks.
         """
         self._counts: ReasonCounts = counts or {}
-        self._nodes, self.text = nodes, text
+        self._nodes, self._text = nodes, text
         self._count, self._now, self._counted_at = count, now, -1
         self.room = room
         self._told: tuple[ReasonCounts, str] | None = None
@@ -54,6 +54,11 @@ class FitError:
         elif (now := self._now()) != self._counted_at:
             self._counts, self._nodes = self._count()
             self._counted_at = now
+
+    @property
+    def text(self) -> str:
+        """What was said where it is not for nodes."""
+        return self._text
 
     @property
     def counts(self) -> ReasonCounts:

@@ -124,6 +124,11 @@ class FitsNowhere:
         self.catch_up(table)
         return key in self._slots and key not in self._doubtful
 
+    def stand_any(self, keys: set[Hashable], table: NodeTable) -> bool:
+        """Is it certain of one of the classes that it still fits nowhere?"""
+        self.catch_up(table)
+        return not self._slots.keys().isdisjoint(keys) and any(self.stands(key, table) for key in keys)
+
     def catch_up(self, table: NodeTable) -> None:
         """Forget the classes for which a row that changed has room; where its node changed too, they are in doubt."""
         size, changed, touched = self._at

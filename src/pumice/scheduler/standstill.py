@@ -130,8 +130,7 @@ def nothing_done(state: ClusterState, assembly: Assembly, runtime: Runtime) -> C
     refusals, errors = Refusals(), FitErrors()
     memory: Remembered | None = runtime.remembered
     if memory is not None and somebody_waits(state):
-        refusals.stand(memory.queues)
-        errors.stand(memory.errors)
+        memory.stand(refusals, errors)
     return CycleReport(state.now, assembly.conf.digest, [], refusals, errors, {}, {}, {}, {})
 
 

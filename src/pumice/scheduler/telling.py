@@ -54,8 +54,7 @@ def tell(state: ClusterState, assembly: Assembly, runtime: Runtime) -> CycleRepo
     outcome = closing.outcome
     memory: Remembered | None = runtime.remembered
     if memory is not None and somebody_waits(state):
-        outcome.refusals.stand(memory.queues)
-        outcome.fit_errors.stand(memory.errors)
+        memory.stand(outcome.refusals, outcome.fit_errors)
     for plugin in closers:
         try:
             plugin.on_session_close(closing)

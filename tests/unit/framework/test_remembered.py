@@ -387,6 +387,76 @@ def test_whatever_else_a_queue_says_has_everybody_looked_at(changed: str) -> Non
     assert told(live).keys() == told(fresh).keys()
 
 
+def singles(classes: int) -> list[AnyObject]:
+    """As `shared`, but only jobs of one task wait, of so many classes in each queue."""
+    objects: list[AnyObject] = [queue(name) for name in ("q0", "q1", "q2", "q3", "aside")]
+    for n in range(4):
+        objects += [node(f"n{n}", cpu=10), *job(f"r{n}", queue=f"q{n}", cpu=7, on=f"n{n}", phase="Running")]
+        for k in range(classes):
+            objects += job(f"w{n}-{k}", queue=f"q{n}", cpu=f"{2900 + k}m", phase="Inqueue")
+            objects += job(f"x{n}-{k}", queue=f"q{n}", cpu=f"{2900 + k}m", phase="Inqueue")
+    return [*objects, node("own", cpu=4)]
+
+
+def test_whom_their_queues_refuse_is_told_of_how_they_stood_in_each_cycle_whenever_it_is_read() -> None:
+    world = World(assembly(Watches), *singles(6), *of_the_aside("3"))
+    follow(world, world.cycle())
+    follow(world, world.cycle())
+    reports, right = [], []
+    for cpu in ("3100m", "3200m", "2900m", "3000m", "3100m"):
+        asked.clear()
+        for obj in of_the_aside(cpu):
+            world.put(obj)
+        reports.append(world.cycle())
+        assert not asked
+        fresh = world.afresh()
+        right.append((told(fresh), unfit(fresh)))
+    assert len({tuple(words.values()) for words, _ in right}) >= 4
+    assert any("queue resource quota insufficient" in text for text in right[0][0].values())
+    assert [(told(report), unfit(report)) for report in reports] == right
+    refusal = next(r for r in reports[-1].refusals.values() if r.limits)
+    assert (refusal.plugin, refusal.code) == ("proportion", "QueueRefused")
+    assert "a higher weight" in refusal.advice
+
+
+def test_shares_that_change_cost_next_to_nothing_for_a_class_that_its_queue_refuses() -> None:
+    taken = []
+    for classes in (10, 60):
+        world = World(assembly(), *singles(classes), *of_the_aside("3"))
+        for cpu in ("3", "3100m", "3200m", "3300m"):
+            for obj in of_the_aside(cpu):
+                world.put(obj)
+            follow(world, world.cycle())
+        for obj in of_the_aside("3400m"):
+            world.put(obj)
+        report, steps = calls_of(world.cycle)
+        assert sum("quota insufficient" in text for text in told(report).values()) > 4 * classes
+        taken.append(steps)
+    assert (taken[1] - taken[0]) / 200 < 5  # a question to a queue, answered in words, takes more than 100
+
+
+def test_where_a_queue_may_take_the_one_who_asks_for_least_its_jobs_are_visited() -> None:
+    world = World(assembly(Watches), *singles(6), *of_the_aside("3"))
+    for _ in range(2):
+        follow(world, world.cycle())
+    for cpu in ("3100m", "3200m"):
+        for obj in of_the_aside(cpu):
+            world.put(obj)
+        world.cycle()
+    for obj in job("small", queue="q1", cpu="100m", phase="Inqueue"):
+        world.put(obj)
+    fresh, live = world.afresh(), world.cycle()
+    assert (live.binds, told(live).keys()) == (fresh.binds, told(fresh).keys())
+    follow(world, live)
+    for name in ("r0", "r2"):
+        world.remove("Pod", f"default/{name}-0")
+        world.remove("PodGroup", f"default/{name}")
+        fresh, live = world.afresh(), world.cycle()
+        assert live.binds
+        assert (live.binds, told(live).keys()) == (fresh.binds, told(fresh).keys())
+        follow(world, live)
+
+
 class Labelled(Watches):
     """Objects to nodes by their labels, and counts how often it is asked outside of a session."""
 

@@ -11,17 +11,17 @@ for others.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pumice.engine.fit_error import FitError
 from pumice.engine.scope import Scope
-from pumice.framework.placing.grounds import Ground, InVain, first_waiting, too_little
+from pumice.framework.placing.grounds import Ground, InVain, Known, Place, first_waiting, too_little
+from pumice.framework.placing.known_groups import KnownGroups
+from pumice.framework.placing.queue_refusals import as_it_stands
+from pumice.framework.placing.told_later import ToldLater
 from pumice.framework.placing.vain import before_trying
 from pumice.framework.points import table as points
-from pumice.framework.session.backlog import Backlog, Entry, Visit
+from pumice.framework.session.backlog import Backlog, Visit
 from pumice.framework.session.refusals import Refusal, Stage
-from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.resources import Number
 from pumice.model.task import Task
@@ -32,56 +32,14 @@ if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState
 
 
-@dataclass(slots=True)
-class Known:
-    """A group that was passed over."""
-
-    why: InVain
-    entries: list[Entry]
-    """Its jobs, in order."""
-    klass: Hashable
-    """ground NODES: the key under which the class is known to fit nowhere."""
-
-    @property
-    def first(self) -> Job:
-        """The first job."""
-        return self.entries[0][1]
-
-    @property
-    def jobs(self) -> list[Job]:
-        """All of them."""
-        return [job for _, job in self.entries]
-
-    @property
-    def refusal(self) -> Refusal:
-        """What was said."""
-        return self.why.refusal
-
-
-Place = tuple[str, Hashable]
-"""Queue and group."""
-
-
-class Remembered:
+class Remembered(KnownGroups):
     """The groups of the backlog that are known to be in vain."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._signature: object = None
         self._touched = self._changed = -1
         self._total: dict[int, Number] = {}
-        self._own: set[str] = set()
-        """The queues whose part was not handed out since it was last changed."""
-        self._forget()
-
-    def _forget(self) -> None:
-        self.queues: dict[str, dict[Hashable, Known]] = {}
-        self.errors: dict[str, dict[str, FitError]] = {}
-        """Job -> task -> why it fits nowhere, of the first job of each group."""
-        self._by_class: dict[Hashable, set[Place]] = {}
-        self._by_room: set[Place] = set()
-        self._by_queue: dict[str, tuple[Hashable, set[Hashable]]] = {}
-        """Queue -> what the answers about it followed from, and the groups that it may not take."""
-        self._own = set()
 
     # -- what stands ------------------------------------------------------------------------------------------------
     def catch_up(self, ssn: Session, backlog: Backlog) -> None:
@@ -103,24 +61,41 @@ class Remembered:
         if not self._by_queue:
             return
         stamp_of = stamps(ssn)
-        for name, (stamp, groups) in list(self._by_queue.items()):
+        for name, refused in list(self._by_queue.items()):
             queue = ssn.queues[name]
             now = stamp_of(queue)
-            if now == stamp and not offers_change:
+            if now == refused.stamp and not offers_change:
                 continue
             if len(self.queues[name]) == backlog.groups(name) and served(name) and self._refused_again(ssn, queue):
-                self._by_queue[name] = now, groups
+                refused.stamp = now
             else:
                 self._drop_refused(name)
 
     def _refused_again(self, ssn: Session, queue: Queue) -> bool:
         """Ask a queue in which nobody else waits about those whom it may not take; False where it may take one now.
 
-        What they are told has other numbers than before.
+        What they are told has other numbers than before. Where plugins can say how the queue stands, only those who
+        ask for the least are looked at, by numbers, and everybody is told when somebody reads it.
         """
+        known, table = self.queues[queue.name], ssn.state.table
+        least, classes = self._by_queue[queue.name].least(known)
+        refusing = as_it_stands(ssn, queue) if least else None
+        if refusing is None:
+            return self._asked_again(ssn, queue)
+        if ssn.search.evaluator.cache.nowhere.stand_any(classes, table):
+            return False
+        for task in least:
+            if refusing(task) is None:
+                return False
+        part = ToldLater(known, queue.name, refusing, len(ssn.nodes), table.touched.position)
+        self._tell_later(queue.name, part)
+        return True
+
+    def _asked_again(self, ssn: Session, queue: Queue) -> bool:
+        """Ask a queue about those whom it may not take one by one; False where it may take one now."""
         known = self.queues[queue.name]
         found: dict[Hashable, InVain] = {}
-        for group in self._by_queue[queue.name][1]:
+        for group in self._by_queue[queue.name].groups:
             why = before_trying(ssn, queue, known[group].first, known[group].why.task)
             if why is None or why.ground is not Ground.QUEUE:
                 for asked in (*found, group):  # they are to be visited: nothing was found out about them
@@ -128,12 +103,13 @@ class Remembered:
                 return False
             found[group] = why
         part = self._part(queue.name)
+        self._by_queue[queue.name].look_anew()
         for group, why in found.items():
-            part[group] = Known(why, known[group].entries, None)
             first = known[group].first.uid
+            part[group] = Known(why, known[group].entries, known[group].klass)
             errors = ssn.outcome.fit_errors.get(first)
             if errors:
-                self.errors[first] = errors
+                self._errors[first] = errors
         return True
 
     def everybody(self, state: ClusterState, signature: object, chooser: Chooser, backlog: Backlog) -> bool:
@@ -177,8 +153,7 @@ class Remembered:
         changed, backlog.changes = backlog.changes, []
         nowhere.catch_up(table)
         fell, nowhere.fell = nowhere.fell, []
-        self._own = set()
-        self.queues, self.errors = dict(self.queues), dict(self.errors)  # what was handed out stays as it is
+        self._hand_out()
         if holds_for != self._signature or fell is None:
             self._signature = holds_for
             self._forget()
@@ -215,10 +190,6 @@ class Remembered:
             why = InVain(Refusal(Stage.NODES, error=error), Ground.NODES, its.why.task)
             self._refuse_for(place, Known(why, its.entries, klass), at)
 
-    def _drop_refused(self, queue: str) -> None:
-        for group in list(self._by_queue[queue][1]):
-            self._drop((queue, group))
-
     def _regroup(self, place: Place, chooser: Chooser, backlog: Backlog, served: Callable[[str], bool]) -> None:
         """Other jobs stand in a group than did."""
         queue, group = place
@@ -235,15 +206,6 @@ class Remembered:
                 return
         self._drop(place)
 
-    def _refuse_for(self, place: Place, known: Known, at: int) -> None:
-        """Refuse a group for what is found in the present state of the nodes."""
-        queue, group = place
-        self._part(queue)[group] = known
-        error = known.refusal.error
-        if error is not None:
-            error.at = at
-            self.errors[known.first.uid] = {known.why.task.uid: error}
-
     def visit(self, backlog: Backlog, queue: str) -> Visit | None:
         """The groups of a queue that are to be looked at; None if there are none."""
         known = self.queues.get(queue)
@@ -256,53 +218,14 @@ class Remembered:
         if entries is None:
             return
         known, stamp = Known(why, entries[1], None), None
-        if why.ground is Ground.NODES:
+        if why.ground is not Ground.ROOM:
             known.klass = ssn.search.evaluator.key_of(why.task)
+        if why.ground is Ground.NODES:
             if not ssn.search.evaluator.cache.nowhere.stands(known.klass, ssn.state.table):
                 return
         elif why.ground is Ground.QUEUE:
             stamp = stamps(ssn)(queue)
         self._add((queue.name, entries[0]), known, stamp, ssn.outcome.fit_errors.get(known.first.uid))
-
-    def _add(self, place: Place, known: Known, stamp: Hashable, errors: dict[str, FitError] | None) -> None:
-        self._drop(place)
-        queue, group = place
-        self._part(queue)[group] = known
-        if errors:
-            self.errors[known.first.uid] = errors
-        if known.why.ground is Ground.NODES:
-            self._by_class.setdefault(known.klass, set()).add(place)
-        elif known.why.ground is Ground.ROOM:
-            self._by_room.add(place)
-        else:
-            if queue in self._by_queue and self._by_queue[queue][0] != stamp:
-                self._drop_refused(queue)
-            self._by_queue.setdefault(queue, (stamp, set()))[1].add(group)
-
-    def _drop(self, place: Place) -> None:
-        queue, group = place
-        if group not in self.queues.get(queue, {}):
-            return
-        known = self._part(queue).pop(group)
-        self.errors.pop(known.first.uid, None)
-        self._by_room.discard(place)
-        places = self._by_class.get(known.klass)
-        if places is not None:
-            places.discard(place)
-            if not places:
-                del self._by_class[known.klass]
-        refused = self._by_queue.get(queue)
-        if refused is not None:
-            refused[1].discard(group)
-            if not refused[1]:
-                del self._by_queue[queue]
-
-    def _part(self, queue: str) -> dict[Hashable, Known]:
-        """The groups of a queue, to be changed; reports that have them keep theirs."""
-        if queue not in self._own:
-            self._own.add(queue)
-            self.queues[queue] = dict(self.queues.get(queue, {}))
-        return self.queues[queue]
 
 
 def _still_short(chooser: Chooser, why: InVain) -> InVain | None:

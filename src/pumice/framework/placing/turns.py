@@ -49,8 +49,7 @@ class Turns:
                 visit = memory.visit(backlog, name)
                 if visit is not None:
                     self._visits[name] = visit
-            ssn.outcome.refusals.stand(memory.queues)
-            ssn.outcome.fit_errors.stand(memory.errors)
+            memory.stand(ssn.outcome.refusals, ssn.outcome.fit_errors)
         queues = ssn.queues
         self._queues = ssn.orders.queue_heap([queues[name] for name in self._visits])
         self._tasks_left: dict[str, WaitingTasks] = {}

@@ -39,7 +39,9 @@ def before_trying(ssn: Session, queue: Queue, job: Job, task: Task, *, denied: b
         if short is not None:
             return too_little(task, needed, *short)
         refusal = _quota_short(ssn, queue, job, task, needed)
-    return InVain(refusal, Ground.QUEUE, task) if refusal is not None else None
+    if refusal is None:
+        return None
+    return InVain(refusal, Ground.QUEUE, task, alone=needed < 2 and not job.count(S.ALLOCATED, S.PIPELINED))
 
 
 def _denied(ssn: Session, queue: Queue, job: Job, task: Task) -> Refusal | None:

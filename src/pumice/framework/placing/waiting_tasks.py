@@ -62,14 +62,19 @@ class WaitingTasks:
 class QueueDenied(FitError):
     """A task that its queue may not take. It says nothing about nodes, so it does not keep equal tasks back."""
 
-    __slots__ = ("_limits",)
+    __slots__ = ("_refusal",)
 
     def __init__(self, refusal: Refusal, nodes: int) -> None:
-        super().__init__({Reason(refusal.plugin, refusal.text): nodes}, nodes, refusal.text)
-        self._limits = refusal.limits
+        super().__init__(count=lambda: ({Reason(refusal.plugin, refusal.text): nodes}, nodes))
+        self._refusal = refusal
+
+    @property
+    def text(self) -> str:
+        """What the queue said."""
+        return self._refusal.text
 
     def __str__(self) -> str:
-        return "; ".join([self.text, *map(str, self._limits)])
+        return "; ".join([self.text, *map(str, self._refusal.limits)])
 
 
 def placeable(task: Task) -> bool:

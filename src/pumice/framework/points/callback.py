@@ -36,6 +36,10 @@ class Callback:
     """allocatable: how many equal tasks in a row the queue would take."""
     stamp: Callable[..., Any] | None = None
     """overused, allocatable: what the answers about a queue follow from, beside the class of a task."""
+    standing: Callable[..., Callable[[Any], Callable[[], Any] | None]] | None = None
+    """allocatable: its answers to tasks of a queue as that stands now: None, or a function that words the refusal, also
+    when the queue stands otherwise. Who asks for no less of anything than one who is refused is refused, too. It is
+    asked about tasks of jobs of which nothing was placed in this session."""
     lasting: bool = False
     """job_enqueueable: the key depends on nothing but the job, so it holds until the job changes."""
     monotone: bool = False

@@ -48,6 +48,10 @@ HINTS: Final[Mapping[str, tuple[str, str]]] = {
         "Fn | None = None",
         "*stamp(queue)*: what its answers about a queue follow from, beside a task's class and what nodes offer.",
     ),
+    "standing": (
+        "Fn | None = None",
+        "*standing(queue)*: its answers for later, as the queue stands now: of a task None, or how to word the no.",
+    ),
     "profile": (
         "Fn | None = None",
         "*profile(job)*: with *admits*, whose tasks are never let go; only for a plugin that never abstains.",

@@ -306,12 +306,19 @@ class Registration:
         self.add("overused", name, fn, stamp=stamp)
 
     def add_allocatable_fn(
-        self, name: str | Fn, fn: Fn | None = None, *, room: Fn | None = None, stamp: Fn | None = None
+        self,
+        name: str | Fn,
+        fn: Fn | None = None,
+        *,
+        room: Fn | None = None,
+        stamp: Fn | None = None,
+        standing: Fn | None = None,
     ) -> None:
         """*room(queue, task)*: how many equal tasks in a row the queue would take.
         *stamp(queue)*: what its answers about a queue follow from, beside a task's class and what nodes offer.
+        *standing(queue)*: its answers for later, as the queue stands now: of a task None, or how to word the no.
         """
-        self.add("allocatable", name, fn, room=room, stamp=stamp)
+        self.add("allocatable", name, fn, room=room, stamp=stamp, standing=standing)
 
     def add_target_job_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("target_job", name, fn)

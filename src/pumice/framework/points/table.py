@@ -696,7 +696,7 @@ ALLOCATABLE = Point(
     go="AllocatableFn",
     signature="(queue, task) -> bool",
     flag="enabledAllocatable",
-    hints=("room", "stamp"),
+    hints=("room", "stamp", "standing"),
     contract="May the queue take the task?",
 )
 TARGET_JOB: Point[[Sequence[Job]], Job | None, Job | None] = Point(
@@ -752,6 +752,7 @@ POINTS: Final[Mapping[str, Point[..., Any, Any]]] = {
 MORE_NEEDED = JOB_READY.hint("needs", LARGEST, 1)
 ROOM = ALLOCATABLE.hint("room", LEAST, sys.maxsize)
 ALLOCATABLE_STAMP = ALLOCATABLE.hint("stamp", ALL_KEYS, ())
+ALLOCATABLE_STANDING = ALLOCATABLE.hint("standing", ALL_KEYS, ())
 OVERUSED_STAMP = OVERUSED.hint("stamp", ALL_KEYS, ())
 ENQUEUE_KEY = JOB_ENQUEUEABLE.hint("key", ALL_KEYS, ())
 PREEMPTIVE_KEY = PREEMPTIVE.hint("key", ALL_KEYS, ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from pumice.engine.fit_error import FitError
@@ -11,15 +11,19 @@ from pumice.engine.fit_error import FitError
 class FitErrors(MutableMapping[str, dict[str, FitError]]):
     """Job -> task -> why it fits nowhere. What stands from earlier sessions is read through, and never changed."""
 
-    __slots__ = ("_own", "_standing")
+    __slots__ = ("_found_now", "_own", "_standing")
 
     def __init__(self) -> None:
         self._own: dict[str, dict[str, FitError]] = {}
         self._standing: Mapping[str, dict[str, FitError]] = {}
+        self._found_now: Callable[[str], bool] | None = None
 
-    def stand(self, errors: Mapping[str, dict[str, FitError]]) -> None:
-        """These hold as they did before; the mapping does not change any more."""
-        self._standing = errors
+    def stand(self, errors: Mapping[str, dict[str, FitError]], found_now: Callable[[str], bool] | None = None) -> None:
+        """These hold as they did before; the mapping does not change any more.
+
+        *found_now*: says of which jobs this session found it out anew.
+        """
+        self._standing, self._found_now = errors, found_now
 
     def __getitem__(self, uid: str) -> dict[str, FitError]:
         found = self._own.get(uid)
@@ -51,5 +55,6 @@ class FitErrors(MutableMapping[str, dict[str, FitError]]):
         """What was found out about the tasks of a job in this session; can be changed."""
         found = self._own.get(uid)
         if found is None:
-            found = self._own[uid] = {}
+            anew = self._found_now is not None and self._found_now(uid)
+            found = self._own[uid] = self._standing[uid] if anew else {}
         return found

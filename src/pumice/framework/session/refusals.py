@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from pumice.engine.fit_error import FitError
 from pumice.errors import words_of
@@ -137,6 +137,28 @@ class Refusal:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+class WordedLater(Refusal):
+    """A refusal that is worded when somebody reads it, from what was so when it was made."""
+
+    __slots__ = ("_words",)
+
+    def __init__(self, stage: Stage, words: Callable[[], Refusal]) -> None:
+        self.stage, self.error, self.placed, self._told = stage, None, 0, ""
+        self._words = words
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _WORDED:
+            raise AttributeError(f"{type(self).__name__} has no {name!r}")
+        said = self._words()
+        for part in _WORDED:
+            setattr(self, part, getattr(said, part))
+        return getattr(self, name)
+
+
+_WORDED: Final = ("code", "plugin", "limits", "_text", "_advice")
+"""What a refusal has only once it was worded."""
 
 
 class Passed(Protocol):

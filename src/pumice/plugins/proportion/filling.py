@@ -65,6 +65,7 @@ class Filling:
         self._versions: list[int] = []
         self._queues: list[Queue] = []
         self._rows: dict[str, int] = {}
+        self._weights = 0.0
         self._deserved: Matrix | None = None
         self._last: Matrix | None = None
         self._ledgers: dict[str, dict[int, Number]] = {}
@@ -110,6 +111,7 @@ class Filling:
         self._last = None
         self._versions = [q.version for q in active]
         self._weight = np.array([max(q.weight, 1) for q in active], dtype=np.float64)
+        self._weights = float(self._weight.sum())
         self._limit, self._guarantee = np.zeros((len(active), width)), np.zeros((len(active), width))
         self._requests = [_request(q) for q in active]
         for row, queue in enumerate(active):
@@ -176,7 +178,7 @@ class Filling:
     def weight(self, queue: Queue) -> tuple[float, float]:
         """The weight of a queue with jobs, and that of all such queues together."""
         row = self._rows.get(queue.name)
-        return (float(self._weight[row]) if row is not None else 0.0), float(self._weight.sum())
+        return (self._weight.item(row) if row is not None else 0.0), self._weights
 
     def request(self, queue: Queue) -> Mapping[int, Number]:
         """What a queue held and waited for when the session opened."""

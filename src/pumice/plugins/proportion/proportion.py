@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
 from pumice.engine.views import same_class
@@ -12,12 +12,12 @@ from pumice.framework.evicting.victims import victim_order
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
-from pumice.model.limit import Bound, limit
 from pumice.model.queue import Queue
 from pumice.model.reason import PASS, Verdict
-from pumice.model.resources import PODS, TOLERANCE, Number
+from pumice.model.resources import TOLERANCE, Number
 from pumice.model.task import Task
 from pumice.plugins.proportion.filling import Filling
+from pumice.plugins.proportion.standing import StandsNow
 
 
 class Proportion(Plugin):
@@ -36,7 +36,8 @@ class Proportion(Plugin):
         self.on_session_reopen(ssn)
         ssn.add_queue_order_key_fn(self.name, self._order)
         ssn.add_overused_fn(self.name, self._overused, stamp=self._stamp)
-        ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room, stamp=self._stamp)
+        takes = partial(ssn.add_allocatable_fn, room=self._room, stamp=self._stamp, standing=self._standing)
+        takes(self.name, self._allocatable)
         ssn.add_preemptive_fn(self.name, self._preemptive, key=same_class)
         ssn.add_reclaimable_fn(self.name, self._reclaimable)
         ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=self._same_question, lasting=True)
@@ -76,29 +77,9 @@ class Proportion(Plugin):
         deserved, held = self._filling.deserved(queue), queue.held.amounts
         if not quota.within(deserved, held):
             return False
-        limits = tuple(
-            limit(f"queue {queue.name}", d, (held.get(d, 0), v, 0), *self._bound(queue, d))
-            for d, v in deserved.items()
-            if d != PODS
-        )
+        limits = StandsNow(queue, self._filling, held).all_deserved()
         advice = "; ".join(dict.fromkeys(short.advice for short in limits))
         return Verdict(True, f"queue {queue.name} holds all that it deserves", advice=advice, limits=limits)
-
-    def _bound(self, queue: Queue, d: int) -> tuple[Bound, str]:
-        """What keeps the queue from deserving more of a resource."""
-        filling = self._filling
-        most = filling.limits.get(queue.name, {}).get(d, 0)
-        if filling.deserved(queue).get(d, 0) < most - TOLERANCE:
-            weight, of_all = filling.weight(queue)
-            return Bound.SHARE, f"weight {weight:g} of {of_all:g}"
-        return self._most(queue, d)
-
-    def _most(self, queue: Queue, d: int) -> tuple[Bound, str]:
-        """What keeps the queue from ever holding more of a resource."""
-        filling = self._filling
-        if queue.capability.get(d, -1) == filling.limits.get(queue.name, {}).get(d, 0):
-            return Bound.CAPABILITY, ""
-        return (Bound.GUARANTEES if filling.guaranteed.get(d) > queue.guarantee.get(d) else Bound.CLUSTER), ""
 
     def _allocatable(self, queue: Queue, task: Task) -> Verdict:
         if not quota.is_open(queue) and not self._ssn.simulates:
@@ -110,6 +91,13 @@ class Proportion(Plugin):
             own = quota.just_placed(task)
             self._refused = asked, self._insufficient(queue, task.klass.items, own)
         return self._refused[1]
+
+    def _standing(self, queue: Queue) -> Callable[[Task], Callable[[], Verdict] | None]:
+        """The answers of `_allocatable` as the queue stands now."""
+        if not quota.is_open(queue) and not self._ssn.simulates:
+            said = quota.not_open(queue)
+            return lambda _: lambda: said
+        return StandsNow(queue, self._filling, dict(queue.held.amounts)).refused
 
     def _stamp(self, queue: Queue) -> Hashable:
         """What is said about a queue follows from what it holds, what it deserves and what limits it."""
@@ -125,10 +113,7 @@ class Proportion(Plugin):
         return self._insufficient(queue, request, {})
 
     def _insufficient(self, queue: Queue, request: quota.Items, own: quota.Ledger) -> Verdict:
-        deserved, held = self._filling.deserved(queue), queue.held.amounts
-        return quota.insufficient(
-            quota.lacking(f"queue {queue.name}", deserved, held, request, partial(self._bound, queue), own=own)
-        )
+        return StandsNow(queue, self._filling, queue.held.amounts).insufficient(request, own)
 
     def _room(self, queue: Queue, task: Task) -> int:
         if not quota.is_open(queue):
@@ -166,7 +151,7 @@ class Proportion(Plugin):
         most = self._filling.limits.get(queue.name, {})
         if quota.fits_beside(most, parts, job.min_resources.items()):
             return PASS
-        bound, coming, used = partial(self._most, queue), quota.added_up(promises), quota.added_up(parts)
+        bound, coming, used = StandsNow(queue, self._filling, {}).most, quota.added_up(promises), quota.added_up(parts)
         return quota.insufficient(
             quota.lacking(f"queue {queue.name}", most, used, job.min_resources.items(), bound, promised=coming)
         )
