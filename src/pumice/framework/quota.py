@@ -187,22 +187,21 @@ def _gauges(what: str) -> tuple[str, str, str]:
     return f"queue_{what}_milli_cpu", f"queue_{what}_memory_bytes", f"queue_{what}_scalar_resources"
 
 
-@lru_cache(maxsize=64)
-def _series(what: str, queue: str, resource: str) -> Series:
-    """The name under which an amount of a queue is published, with its labels."""
+@lru_cache(maxsize=8192)
+def _series(what: str, queue: str) -> tuple[Series, Series, str, tuple[str, str]]:
+    """Under which names amounts of a queue are published: CPU, memory, and what those of others begin with."""
     cpu, memory, scalar = _gauges(what)
     name = ("queue_name", queue)
-    if resource in ("cpu", "memory"):
-        return (cpu if resource == "cpu" else memory), (name,)
-    return scalar, (name, ("resource", resource))
+    return (cpu, (name,)), (memory, (name,)), scalar, name
 
 
 def publish(metrics: Metrics, queue: str, what: str, amounts: Ledger) -> None:
     """Publish a queue's amounts under the names that Volcano's dashboards know (``queue_allocated_milli_cpu`` …)."""
     gauges = metrics.gauges  # written directly: many of them, every cycle
-    gauges[_series(what, queue, "cpu")] = gauges[_series(what, queue, "memory")] = 0
+    cpu, memory, scalar, name = _series(what, queue)
+    gauges[cpu] = gauges[memory] = 0
     for d, v in amounts.items():
-        gauges[_series(what, queue, dim_name(d))] = v
+        gauges[cpu if d == CPU else memory if d == MEMORY else (scalar, (name, ("resource", dim_name(d))))] = v
 
 
 def published(

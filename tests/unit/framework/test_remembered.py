@@ -457,6 +457,24 @@ def test_where_a_queue_may_take_the_one_who_asks_for_least_its_jobs_are_visited(
         follow(world, live)
 
 
+def test_what_is_published_of_queues_over_cycles_is_what_a_scheduler_that_starts_now_publishes() -> None:
+    world, gauges = World(assembly(), *singles(2), *of_the_aside("3")), {}
+    for cpu in ("3", "3100m", "3200m", "2000m"):
+        for obj in of_the_aside(cpu):
+            world.put(obj)
+        report = world.cycle()
+        gauges.update(report.gauges)
+        follow(world, report)
+    changed = {(name, labels[0][1]) for name, labels in report.gauges}
+    assert ("queue_deserved_milli_cpu", "q0") in changed
+    assert ("queue_request_milli_cpu", "aside") in changed
+    assert ("queue_request_milli_cpu", "q0") not in changed  # it changed in nothing but what it deserves
+    gauges.update(world.cycle().gauges)
+    fresh = world.afresh().gauges
+    assert {key: value for key, value in gauges.items() if key in fresh} == fresh
+    assert any(name == "queue_request_milli_cpu" for name, _ in fresh)
+
+
 class Labelled(Watches):
     """Objects to nodes by their labels, and counts how often it is asked outside of a session."""
 

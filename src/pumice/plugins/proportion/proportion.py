@@ -170,17 +170,18 @@ class Proportion(Plugin):
         if not ssn.metrics.wanted:
             return
         filling, metrics = self._filling, ssn.metrics
-        published: dict[str, object] = ssn.memory.setdefault("_published", {})
+        published: dict[str, tuple[int, object, object]] = ssn.memory.setdefault("_published", {})
         for queue in filling.ordered:
-            deserved = filling.deserved(queue)
-            stamp = (queue.version, deserved)
-            if published.get(queue.name) == stamp:
+            deserved, request = filling.deserved(queue), filling.request(queue)
+            known, stamp = published.get(queue.name), (queue.version, request, deserved)
+            if known == stamp:
                 continue
             published[queue.name] = stamp
             quota.publish(metrics, queue.name, "deserved", deserved)
-            quota.publish(metrics, queue.name, "allocated", queue.held.amounts)
-            quota.publish(metrics, queue.name, "request", filling.request(queue))
-            quota.publish(metrics, queue.name, "inqueue", queue.inqueue.amounts)
+            if known is None or known[:2] != stamp[:2]:
+                quota.publish(metrics, queue.name, "allocated", queue.held.amounts)
+                quota.publish(metrics, queue.name, "request", request)
+                quota.publish(metrics, queue.name, "inqueue", queue.inqueue.amounts)
             metrics.gauge("queue_share", self._share(queue), queue_name=queue.name)
             metrics.gauge("queue_weight", queue.weight, queue_name=queue.name)
             overused = quota.within(deserved, queue.held.amounts)
