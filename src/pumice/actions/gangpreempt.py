@@ -34,7 +34,7 @@ class GangPreempt(Action):
         maker = GangEviction(
             ssn, rules, max_domains=most if most > 0 else 8, whole=arguments.bool("allowWholeBundle", True)
         )
-        starving = StarvingJobs(ssn, topology=True)
+        starving = StarvingJobs(ssn, topology=True, worth=lambda job, _: maker.could_help(job), together=True)
         queues = starving.queues()
         while queues:
             queue = queues.pop()

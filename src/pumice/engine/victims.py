@@ -19,6 +19,9 @@ G = TypeVar("G", bound=Hashable)
 _FEW: Final = 8
 """So many rows, and answers about them, are followed one by one."""
 
+_NOTHING: Final = np.iinfo(np.int64).min
+"""What no node has at least."""
+
 
 class EvictableRoom(Generic[G]):
     """Per node and group of tasks, the sum of what the group's evictable tasks hold there.
@@ -37,6 +40,8 @@ class EvictableRoom(Generic[G]):
         self._groups: dict[G, Ints] = {}
         self._fitting: dict[tuple[int, frozenset[G]], tuple[TaskClass, Bools]] = {}
         """What was said of a class and groups; it follows the rows as the sums do."""
+        self._most: dict[tuple[frozenset[G], int], int] = {}
+        """Groups and resource -> the most that a node would have, as long as no row changes."""
         self._add_up(victims)
 
     def _add_up(self, victims: Iterable[tuple[Task, G]]) -> None:
@@ -93,6 +98,7 @@ class EvictableRoom(Generic[G]):
         if rows is None:
             rows = set(range(self._size))
         self._touched_at = position
+        self._most.clear()
         at = list(rows)
         for matrix in self._groups.values():
             matrix[:, at] = 0
@@ -113,6 +119,21 @@ class EvictableRoom(Generic[G]):
             for row in at:
                 mask[row] = self._fits(klass, key[1], row)
             self._fitting[key] = klass, mask
+
+    def beyond(self, klass: TaskClass, groups: frozenset[G]) -> bool:
+        """Does it ask for more of a resource than any node would have then? Where it does, `could_fit` is no anywhere.
+
+        What nodes have at most is found once for all classes.
+        """
+        self._refresh()
+        for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
+            most = self._most.get((groups, d))
+            if most is None:
+                free = self._free(d, groups, slice(self._size))[self._table.valid[: self._size]]
+                most = self._most[groups, d] = int(free.max(initial=_NOTHING))
+            if v > most:
+                return True
+        return False
 
     def could_fit(self, klass: TaskClass, groups: frozenset[G]) -> Bools:
         """Per node: would the request fit once everything of these groups, and all that is leaving, is gone?"""

@@ -58,6 +58,7 @@ def test_the_bound_agrees_with_counting_by_hand(moves: Sequence[tuple[bool, int]
             statement.rollback(number % (len(statement) + 1))
         for groups in (frozenset[str](), frozenset({"red"}), frozenset({"red", "blue"})):
             assert room.could_fit(wanted.klass, groups).tolist() == by_hand(ssn, wanted, groups)
+            assert room.beyond(wanted.klass, groups) is not any(by_hand(ssn, wanted, groups))  # it asks for CPU alone
 
 
 def test_a_group_that_holds_nothing_frees_nothing() -> None:
@@ -67,3 +68,17 @@ def test_a_group_that_holds_nothing_frees_nothing() -> None:
     none = room.could_fit(wanted.klass, frozenset())
     assert room.could_fit(wanted.klass, frozenset({"green"})).tolist() == none.tolist()
     assert sorted(room.groups()) == ["blue", "red"]
+
+
+def test_what_is_beyond_every_node_is_found_in_one_resource_and_the_rest_by_looking_at_nodes() -> None:
+    ssn = session(
+        queue("default"),
+        *(node("much", cpu=8, memory="1Gi"), node("wide", cpu=1, memory="8Gi"), node("full", cpu=64)),
+        *(job("holds", cpu=64, on="full"), job("big", cpu=9), job("both", cpu=4, memory="4Gi"), job("fits", cpu=8)),
+    )
+    room = EvictableRoom[str](ssn.state.table, (), group_of)
+    found = {name: room.beyond(task_of(ssn, f"{name}-0").klass, frozenset()) for name in ("big", "both", "fits")}
+    assert found == {"big": True, "both": False, "fits": False}
+    assert not room.could_fit(task_of(ssn, "both-0").klass, frozenset()).any()
+    ssn.statement().evict(task_of(ssn, "holds-0"), "test")
+    assert not room.beyond(task_of(ssn, "big-0").klass, frozenset())

@@ -86,13 +86,13 @@ class GangEviction:
         ssn = self._ssn
         tasks_left = waiting_tasks_of(ssn, job)
         by_sub_job = tasks_left.sub_jobs if job.policies else {job.uid: tasks_left.tasks}
-        ready = bool(ssn.job_ready(job))
         first = sub_job_queue(ssn, job, by_sub_job)
         if not first:
             return False
         tasks = list(by_sub_job[first.pop().uid])
-        while first and not ready:
-            tasks += by_sub_job[first.pop().uid]
+        if first and not ssn.job_ready(job):
+            while first:
+                tasks += by_sub_job[first.pop().uid]
         if not tasks or (may_evict is not None and not may_evict(tasks)):
             return False
         if self._heeds_never and any(never_preempts(t) for t in tasks):

@@ -22,7 +22,7 @@ Bools = npt.NDArray[np.bool_]
 FromQueue: TypeAlias = Callable[[str], bool]
 Victims: TypeAlias = Point[[Task, Sequence[Task]], Any, list[Task] | None]
 Group: TypeAlias = tuple[str, tuple[Hashable, ...]]
-"""A queue, and what plugins go by when they say whose tasks are never victims."""
+"""A queue, and what plugins go by when they say whose tasks are never victims; also of who asks."""
 
 _NOBODY: Final[frozenset[Group]] = frozenset()
 
@@ -37,7 +37,9 @@ class PossibleVictims:
         self._known_groups: dict[Group, Group] = {}
         self._room: EvictableRoom[Group] | None = None
         self._nobody: EvictableRoom[Group] | None = None
-        self._worth: dict[tuple[str, tuple[Hashable, ...], Hashable, int], int] = {}
+        self._worth: dict[tuple[Group, Hashable, int], int] = {}
+        self._reached: dict[Group, tuple[EvictableRoom[Group], frozenset[Group]]] = {}
+        """Who asks -> what there would be, and who would be gone."""
         self._worth_at = -1
         self._possible_groups: dict[str, Collection[Group]] = {}
         self._possible_at = -1
@@ -51,8 +53,9 @@ class PossibleVictims:
         known = self._worth
         if self._worth_at != table.touched.position:
             known.clear()
+            self._reached.clear()
             self._worth_at = table.touched.position
-        profiles = tuple([profile(job) for _, profile, _ in self._profiles])
+        who = queue.name, tuple([profile(job) for _, profile, _ in self._profiles])
         needed, found = max(self._ssn.needed_to_keep(job), 1) if self._spares else 1, 0
         alike: dict[Hashable, list[Task]] = {}
         for task in job.with_status(S.PENDING).values():
@@ -61,14 +64,28 @@ class PossibleVictims:
             alike.setdefault(self._ssn.search.evaluator.key_of(task), []).append(task)
         for of, tasks in alike.items():
             most = min(needed, len(tasks))
-            key = (queue.name, profiles, of, most)
-            places = known.get(key)
+            places = known.get((who, of, most))
             if places is None:
-                places = known[key] = self._places(tasks[0], from_queue, most)
+                beyond = self._beyond(tasks[0], who, from_queue)
+                places = known[who, of, most] = 0 if beyond else self._places(tasks[0], from_queue, most)
             found += min(places, most)
             if found >= needed:
                 return True
         return False
+
+    def _beyond(self, task: Task, who: Group, from_queue: FromQueue) -> bool:
+        """Does it ask for more than any node would have, as far as that is added up? Then no node is looked at."""
+        reached = self._reached.get(who)
+        if reached is None:
+            if self._room is not None:
+                reached = self._room, frozenset(self._admitted(task, from_queue, self._room.groups()))
+            elif not self._anybody(task, from_queue):
+                reached = self._none, _NOBODY
+            else:
+                return False
+            self._reached[who] = reached
+        room, gone = reached
+        return room.beyond(task.klass, gone)
 
     def _places(self, task: Task, from_queue: FromQueue, most: int) -> int:
         """How many such tasks nodes could take, up to about so many.

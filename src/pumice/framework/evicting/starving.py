@@ -35,11 +35,19 @@ class StarvingJobs:
 
     *topology*: also those that ask for a network topology. *worth*: a cheap test; jobs that fail it are left out before
     anybody is asked about them. It is put to jobs without running tasks only, and when their queue is visited: what the
-    action did until then can help them, but cannot have made them starve.
+    action did until then can help them, but cannot have made them starve. *together*: what is done for one job can help
+    others of its queue, so they are left out only if all of them fail, those with running tasks included.
     """
 
-    def __init__(self, ssn: Session, *, topology: bool, worth: Callable[[Job, Queue], bool] | None = None) -> None:
-        self._ssn, self._worth = ssn, worth
+    def __init__(
+        self,
+        ssn: Session,
+        *,
+        topology: bool,
+        worth: Callable[[Job, Queue], bool] | None = None,
+        together: bool = False,
+    ) -> None:
+        self._ssn, self._worth, self._together = ssn, worth, together
         self._found: dict[str, list[Job]] = {}
         self._unasked: dict[str, list[Job]] = {}
         if not ssn.anybody(JOB_STARVING):
@@ -57,16 +65,21 @@ class StarvingJobs:
         return bool(self._ssn.job_starving(job) and self._ssn.job_valid(job))
 
     def queues(self) -> GoHeap[Queue]:
-        """The queues in which somebody may starve, to be popped in order."""
+        """The queues in which somebody may starve, to be popped in order; does, where those who wait go together."""
         names = [name for name in self._ssn.queues if name in self._found or name in self._unasked]
+        if self._together:
+            names = [n for n in names if n in self._found or any(map(self._starves, self._unasked[n]))]
         return self._ssn.orders.queue_heap(self._ssn.queues[name] for name in names)
 
     def of(self, queue: Queue) -> list[Job]:
         """The starving jobs of a queue, in order."""
-        found = list(self._found.get(queue.name, ()))
-        for job in self._unasked.get(queue.name, ()):
-            if self._worth is not None and self._worth(job, queue) and self._starves(job):
-                found.append(job)
+        found, unasked = list(self._found.get(queue.name, ())), self._unasked.get(queue.name, ())
+        worth = self._worth
+        if worth is not None and self._together:
+            if not any(worth(job, queue) for job in (*unasked, *found)):
+                return []
+            worth = None
+        found += [job for job in unasked if (worth is None or worth(job, queue)) and self._starves(job)]
         key = self._ssn.orders.job_key()
         if queue.dequeue_strategy == "fifo" and (head := self._head(queue)) is not None:
             found = [job for job in found if key(job) <= key(head)]
