@@ -15,6 +15,7 @@ from pumice.model.resources import Resources, TooManyNames
 from pumice.state import sums
 from pumice.state import writing as w
 from pumice.state.classes import Feature
+from pumice.state.contributions import fits_nowhere
 from pumice.state.counts import OUT
 from pumice.state.pods import join_sub_job
 from pumice.state.saying import speaks_for, told
@@ -119,11 +120,14 @@ def _says_the_same(new: Metadata, known: Metadata) -> bool:
 
 
 def _status_seen(state: ClusterState, job: Job, obj: PodGroup) -> None:
+    was_in_vain = fits_nowhere(job)
     w.set_pod_group(job, obj)
     if obj.status.phase != job.phase and job.kind != native.POD_GROUP:
         queue = state.queues[job.queue]
         w.set_queue_version(queue, queue.version + 1)
         state.set_phase(job, obj.status.phase)
+    elif fits_nowhere(job) is not was_in_vain and job.uid not in state.dirty:
+        state.recontribute(job)
 
 
 def member_seen(state: ClusterState, pod: Pod) -> None:

@@ -144,6 +144,16 @@ def test_what_was_let_in_and_fits_nowhere_keeps_nobody_out_for_ever(shares: str)
     assert scenario.job_of("wide").phase == "Inqueue"
 
 
+@pytest.mark.parametrize("shares", ["overcommit", "proportion", "capacity"])
+def test_who_is_told_that_it_fits_nowhere_keeps_nobody_out_from_then_on(shares: str) -> None:
+    """It was let in long ago, so nothing changes of it but what its PodGroup says."""
+    scenario = Scenario(*(node(f"n{n}", cpu=4) for n in range(3)))
+    scenario.job("wide", tasks=4, cpu=3, min_resources={"cpu": 12}, phase="Inqueue")
+    scenario.run(plugins=[["gang"], ["predicates", shares]], actions=["enqueue", "allocate"])
+    scenario.job("small", cpu=2, min_resources={"cpu": 3}).run()
+    scenario.assert_bound("small")
+
+
 def test_pods_that_are_still_to_be_made_keep_what_was_promised_to_them() -> None:
     """The job was let in, and nobody can say yet that it fits nowhere."""
     scenario = Scenario(
