@@ -14,6 +14,7 @@ from pumice.model.events import Seen
 from pumice.model.status import JobPhase, TaskStatus
 from pumice.saved.staying import without_secrets
 from pumice.state.cluster import ClusterState
+from pumice.state.devices import MOST_DEVICES
 from pumice.state.eviction_refusals import RefusedEviction
 
 _ASSUMED: Final = frozenset({TaskStatus.BINDING, TaskStatus.RELEASING})
@@ -230,13 +231,16 @@ def _assume(state: ClusterState, entry: AssumedTask) -> None:
 
 
 def hold_devices(state: ClusterState, held: dict[str, list[int]]) -> None:
-    """Let tasks hold exactly the devices they held; without this they would hold the first free ones."""
+    """Let tasks hold exactly the devices they held; without this they would hold the first free ones.
+
+    A node may offer fewer by now: who holds one that is gone still does.
+    """
     table = state.devices
     for uid, devices in held.items():
         task = state.tasks.get(uid)
         node = task.node if task is not None else None
         there = int(table.count[node.row]) if node is not None else 0
-        if node is not None and (len(set(devices)) < len(devices) or any(not 0 <= d < there for d in devices)):
+        if node is not None and (len(set(devices)) < len(devices) or any(not 0 <= d < MOST_DEVICES for d in devices)):
             raise InvalidInput(
                 f"saved cycle: task {uid!r}: must hold devices of node {node.name!r}, which has {there}, each once; "
                 f"got {devices}"
@@ -251,6 +255,7 @@ def hold_devices(state: ClusterState, held: dict[str, list[int]]) -> None:
             table.set_releasing(task, node.row, -1)
         table.give_back(task, node.row)
     for task, node, devices in moved:
+        table.tell_apart(node, max(devices, default=-1) + 1)
         table.take(task, node, devices)
         if task.status is TaskStatus.RELEASING:
             table.set_releasing(task, node.row, 1)

@@ -73,6 +73,10 @@ class DeviceTable:
         else:
             self.memory[node.row] = shared // count if count else 0
 
+    def tell_apart(self, node: Node, devices: int) -> None:
+        """Be able to book tasks on so many devices of a node, also where it offers fewer."""
+        self._ensure(node.row, devices)
+
     def _mark_broken(self, node: Node, count: int) -> None:
         if node.row not in self._with_broken and keys.GPU_UNHEALTHY not in node.annotations:
             return

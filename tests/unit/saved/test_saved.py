@@ -211,6 +211,20 @@ def test_tasks_hold_the_devices_that_they_held(scenario: Scenario) -> None:
     assert violations(again) == []
 
 
+@pytest.mark.parametrize("left", [0, 1])
+def test_tasks_hold_devices_that_their_node_does_not_offer_any_more(scenario: Scenario, left: int) -> None:
+    """So it is while a device plugin starts anew: nodes then offer no device, and whoever runs on one goes on."""
+    scenario.node("n1", cpu=8, gpu=16).job("a", tasks=2, gpu=8, on="n1")
+    scenario.node("n1", cpu=8, gpu=left)
+    state = scenario.state
+    held = {uid: task.devices for uid, task in state.tasks.items()}
+    cycle = SavedCycle(now=0.0, objects=parts.objects_of(state), conf={}, devices=parts.devices_of(state))
+    again = saved.restore(cycle)
+    assert {uid: task.devices for uid, task in again.tasks.items()} == held
+    assert [len(devices) for devices in held.values()] == [8, 8]
+    assert again.devices.held_on(again.nodes["n1"].row) == state.devices.held_on(state.nodes["n1"].row)
+
+
 def test_a_file_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "MOST_BYTES", 1 << 20)
     bomb = gzip.compress(b"x" * (64 << 20))
