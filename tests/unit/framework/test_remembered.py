@@ -166,6 +166,22 @@ def test_what_a_report_says_stays_although_later_cycles_find_otherwise() -> None
     assert set(before.refusals) == {f"default/{name}" for name in ("nowhere", "gang", "one", "two", "tiny")}
 
 
+def test_a_task_that_is_not_looked_at_again_says_how_the_nodes_are_now() -> None:
+    world = World(
+        assembly(Watches), queue("a"), node("n0", cpu=8, memory="1Gi"), *(node(f"n{n}", cpu=3) for n in (1, 2))
+    )
+    waiting = job("wide", queue="a", cpu=4, memory="2Gi", phase="Inqueue")
+    for obj in (*job("old", queue="a", cpu=8, on="n0"), *waiting):
+        world.put(obj)
+    assert unfit(world.cycle()) == {"default/wide": ["0/3 nodes are unavailable: 3 Insufficient cpu."]}
+    asked.clear()
+    world.remove("Pod", "default/old-0")
+    live = world.cycle()
+    assert "wide" not in asked
+    assert unfit(live) == {"default/wide": ["0/3 nodes are unavailable: 1 Insufficient memory, 2 Insufficient cpu."]}
+    assert unfit(live) == unfit(world.afresh())
+
+
 def test_live_cycles_decide_and_refuse_as_a_scheduler_that_starts_now() -> None:
     """Random comings and goings: what is remembered never shows."""
     draw = random.Random(7)

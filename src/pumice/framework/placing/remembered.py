@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
+from pumice.engine.fit_error import FitError
 from pumice.engine.scope import Scope
 from pumice.framework.placing.grounds import Ground, InVain, Known, Place, first_waiting, too_little
 from pumice.framework.placing.known_groups import KnownGroups
@@ -218,14 +219,27 @@ class Remembered(KnownGroups):
         if entries is None:
             return
         known, stamp = Known(why, entries[1], None), None
+        errors = ssn.outcome.fit_errors.get(known.first.uid)
         if why.ground is not Ground.ROOM:
             known.klass = ssn.search.evaluator.key_of(why.task)
         if why.ground is Ground.NODES:
             if not ssn.search.evaluator.cache.nowhere.stands(known.klass, ssn.state.table):
                 return
+            errors = _following(errors, why.refusal.error, ssn.state.table.touched.position)
         elif why.ground is Ground.QUEUE:
             stamp = stamps(ssn)(queue)
-        self._add((queue.name, entries[0]), known, stamp, ssn.outcome.fit_errors.get(known.first.uid))
+        self._add((queue.name, entries[0]), known, stamp, errors)
+
+
+def _following(errors: dict[str, FitError] | None, now: FitError | None, at: int) -> dict[str, FitError] | None:
+    """What was found out about tasks of one class, with reasons that are counted anew when rows change.
+
+    *now*: why the class fits nowhere; *at*: where the log of touched rows stands.
+    """
+    if not errors or now is None:
+        return errors
+    now.at = at
+    return {uid: error if error.text else now for uid, error in errors.items()}
 
 
 def _still_short(chooser: Chooser, why: InVain) -> InVain | None:
