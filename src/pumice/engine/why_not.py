@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.evaluate import Evaluator
-from pumice.engine.fit_count import first_shortage, fit_count
+from pumice.engine.fit_count import TAKEN, first_shortage, fit_count
 from pumice.engine.fit_error import FitError
 from pumice.engine.objection_count import ObjectionCount
 from pumice.engine.rows import NodeRows
@@ -91,7 +91,7 @@ class WhyNot:
         if known is not None and known[:2] == (table.touched.position, table.changed.position):
             return known[2]
         now = table.touched.get_position
-        error = FitError(count=lambda: self._count_now(task), now=now)
+        error = FitError(count=lambda: self._count_all(task), now=now)
         self._hopeless[key] = (table.touched.position, table.changed.position, error)
         return error
 
@@ -141,6 +141,12 @@ class WhyNot:
         if known is not None and known.follow_shortages(task.klass, evaluator.table):
             return known.counts, known.nodes
         return self._count(task, evaluator.view(task), None)
+
+    def _count_all(self, task: Task) -> tuple[dict[int, int], int]:
+        """The same of a class that was found to fit nowhere: rows that are open by now had no room then."""
+        counts, nodes = self._count_now(task)
+        left = nodes - sum(counts.values())
+        return ({**counts, TAKEN: counts.get(TAKEN, 0) + left} if left else counts), nodes
 
     def _count(
         self, task: Task, view: ClassView, within: Bools | None, *, full: bool = False

@@ -141,3 +141,15 @@ def test_who_asks_late_why_a_task_did_not_fit_leaves_nothing_wrong_behind() -> N
     assert "1 had no room when it was asked for, 5 Insufficient cpu" in str(error)
     assert told(ssn, asked) == told(ssn, asked, anew=True)
     assert told(ssn, asked)[2] == "0/6 nodes are unavailable: 5 Insufficient cpu."
+
+
+def test_a_class_that_was_found_to_fit_nowhere_is_told_of_every_node_also_when_one_has_room_by_now() -> None:
+    """A promise is taken back when the session is over; the words are read after that."""
+    ssn = session(node("n0", cpu=4), node("n1", cpu=2), job("runs", cpu=4, on="n0"), job("a", cpu=4), job("b", cpu=4))
+    asked, other, room = task_of(ssn, "a-0"), task_of(ssn, "b-0"), ssn.state.nodes["n0"]
+    ssn.state.set_status(task_of(ssn, "runs-0"), S.RELEASING, room)
+    ssn.state.set_status(other, S.PIPELINED, room)
+    error = ssn.search.chooser.why_not.hopeless(asked)
+    assert str(error) == "0/2 nodes are unavailable: 2 Insufficient cpu."
+    ssn.state.set_status(other, S.PENDING, None)
+    assert str(error) == "0/2 nodes are unavailable: 1 Insufficient cpu, 1 had no room when it was asked for."
