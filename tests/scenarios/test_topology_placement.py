@@ -116,6 +116,12 @@ def test_too_few_sub_groups_bind_nobody() -> None:
     assert scenario.last.binds == {}
 
 
+def test_a_sub_group_for_which_those_before_it_leave_no_room_says_so() -> None:
+    scenario = grouped(Scenario(node("n0", cpu=1), node("n1", cpu=1)), groups=2, size=2, needed=2)
+    scenario.run(plugins=[["priority", "gang"], ["predicates"]])
+    assert scenario.last.why("parts").tasks[0] == "0/2 nodes are unavailable: 2 Insufficient cpu."
+
+
 def test_sub_groups_need_no_hyper_nodes() -> None:
     scenario = grouped(Scenario(node("n0", cpu=4)), groups=3, size=2, needed=2)
     scenario.run(plugins=[["priority", "gang"], ["predicates"]])

@@ -171,7 +171,7 @@ def place_tasks(
             ssn.outcome.refusals.add(job, refusal)
         else:
             ssn.outcome.refusals.add(job, Refusal(Stage.NODES, error=first))
-    if statement.operations:
+    if job.with_status(S.ALLOCATED) or job.with_status(S.PIPELINED):  # tasks of this group, or of those before it
         for error in ssn.outcome.fit_errors.get(job.uid, {}).values():
             error.settle()  # once what was placed is taken back, the reason could no longer be found
     statement.discard()
