@@ -129,6 +129,20 @@ def test_what_is_left_of_a_gang_goes_after_its_time_of_grace() -> None:
     assert decided(patient)["half-0"] == "Running n1"
 
 
+@pytest.mark.parametrize("actions", ["preempt", "reclaim", "consolidation", "stalegangeviction"])
+def test_of_a_gang_on_a_node_that_is_gone_the_others_may_go(actions: str) -> None:
+    """Its pods are there until somebody removes them; they leave no room."""
+    lost = job("lost", "a", on=("gone", "n1"), pods=3 if actions == "stalegangeviction" else 2, priority="low")
+    parts = (node("n1", gpu=2), node("n2", gpu=1), queue("a"), queue("b", quota=2), lost)
+    helped = job("helped", "a" if actions == "preempt" else "b", gpu="2", minute=1)
+    got = decided(cluster(*parts, helped, actions=actions))
+    assert got["lost-0"].split()[0] == "Running"
+    stale = actions == "stalegangeviction"
+    assert (got["lost-1"], got["helped-0"]) == (
+        ("Releasing n1", "Pending") if stale else ("Pipelined n2", "Pipelined n1")
+    )
+
+
 def test_work_that_cannot_be_evicted_stays_within_quota() -> None:
     got = decided(cluster(node("n1", gpu=2), queue("q", quota=1), job("fixed", "q", pods=2, priority="build")))
     assert set(got.values()) == {"Pending"}
