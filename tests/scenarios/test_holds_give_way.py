@@ -8,14 +8,15 @@ import pytest
 
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
-from pumice.framework.session.runtime import Runtime
+from pumice.framework.run_times import RUN_TIME_ANNOTATION
+from pumice.framework.session.runtime import Nomination, Runtime
 from pumice.model.api import Pod
 from pumice.model.events import ClusterEvent
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.state.cluster import ClusterState
 from pumice.testing import builders as b
-from pumice.testing.world import World
+from pumice.testing.world import Given, World, flat
 
 NODES = 8
 CONFS = {
@@ -99,3 +100,26 @@ def test_what_becomes_free_goes_to_the_gang_above_until_it_is_whole(tiers: list[
         cluster.cycle()
         cluster.cycle()
         assert cluster.running("mid") == NODES - gang
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("actions", ["allocate", "easybackfill"])
+def test_who_was_evicted_for_the_holder_keeps_no_other_like_him_from_its_room(actions: str, known: bool) -> None:
+    """*known*: that such tasks fit nowhere was found out before the room became free."""
+    conf = {"actions": actions, "tiers": [{"plugins": [{"name": n} for n in ("priority", "gang", "predicates")]}]}
+    registry = default_registry()
+    assembly = assemble(from_data(conf, catalogue_of(registry), "conf").conf, registry)
+    world, state, runtime = World(), ClusterState(), Runtime()
+    brief = {RUN_TIME_ANNOTATION: "10s"}
+    objects: list[Given] = [b.queue("default"), b.node("n1", cpu=1), b.node("n2", cpu=2), b.job("old", on="n1")]
+    objects += [b.job("long", cpu=2, on="n2", annotations={RUN_TIME_ANNOTATION: "100s"})]
+    objects += [b.job("wide", cpu=2, priority=4)]  # what easybackfill reserves room for
+    for priority, name in enumerate(("holder", "other", "lost")):
+        objects.append(b.job(name, priority=priority, annotations=brief))
+    for obj in flat(objects):
+        state.apply_all(world.put(obj))
+    if known:
+        assert run_cycle(state, assembly, runtime).binds == {}
+    state.apply_all(world.remove(Pod, "default/old-0"))
+    runtime.nominations["default/holder-0"] = Nomination("n1", 60.0, frozenset({"default/lost"}))
+    assert run_cycle(state, assembly, runtime).binds == {"default/other-0": "n1"}

@@ -88,11 +88,11 @@ class Allocate(Action):
                 return job, False
             if why.refusal.error is not None:
                 ssn.outcome.unfit(job, task, why.refusal.error)
-            if not strict:
+            if not strict and not spared(ssn, job):
                 self._pass_over(ssn, queue, visit, job, why, memory)
                 continue
             ssn.outcome.refusals.add(job, why.refusal)
-            if not ssn.job_ready(job):
+            if strict and not ssn.job_ready(job):
                 _hold_back(ssn, queue, visit, job)
                 return None, False
         return None, False

@@ -19,7 +19,7 @@ from pumice.framework.plugin import Action
 from pumice.framework.points import table as points
 from pumice.framework.run_times import declared_run_time, started_at
 from pumice.framework.session.backlog import Visit
-from pumice.framework.session.nominations import that_give_way
+from pumice.framework.session.nominations import spared, that_give_way
 from pumice.framework.session.refusals import Refusal, Stage, stage_of_invalid
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import Operation, Statement
@@ -72,7 +72,7 @@ def _next(ssn: Session, queue: Queue, visit: Visit, held: Reservation | None) ->
                 if (task := first_waiting(job)) is not None and visit.shared
                 else None
             )
-            if error is not None and not that_give_way(ssn, queue, job):
+            if error is not None and not that_give_way(ssn, queue, job) and not spared(ssn, job):
                 refusal = Refusal(Stage.NODES, error=error)
                 visit.pass_over(ssn.outcome.refusals, job, refusal)
                 continue
