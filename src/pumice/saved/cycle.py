@@ -96,6 +96,8 @@ class SavedCycle(_Record):
     """Task -> the GPU devices that it holds."""
     phases: dict[str, str] = {}
     """Job -> phase, where we have decided one that its PodGroup does not show yet."""
+    nominated: dict[str, str] = {}
+    """Task -> the node that it looks at before the others, where its pod does not show that yet."""
     default_queue: str = "default"
     scheduler_names: list[str] | None = None
     seed: int = 0
@@ -179,6 +181,15 @@ def phases_of(state: ClusterState) -> dict[str, str]:
     }
 
 
+def nominated_of(state: ClusterState) -> dict[str, str]:
+    """The nodes that tasks look at before the others, where we have named one, or none, that pods do not show yet."""
+    return {
+        uid: task.nominated_node
+        for uid, task in state.tasks.items()
+        if task.nominated_node != task.pod.status.nominated_node_name
+    }
+
+
 def refused_of(state: ClusterState) -> dict[str, SavedRefusal]:
     """The evictions that the cluster refused."""
     return {uid: SavedRefusal(**asdict(no)) for uid, no in state.refused.items()}
@@ -203,6 +214,9 @@ def restore(saved: SavedCycle, objects: Iterable[api.AnyObject] | None = None) -
             raise InvalidInput(f"saved cycle: job {uid!r}: no phase {phase!r}; there are {', '.join(sorted(_PHASES))}")
         if uid in state.jobs:
             state.set_phase(state.jobs[uid], phase)
+    for uid, node in saved.nominated.items():
+        if uid in state.tasks:
+            state.nominate(state.tasks[uid], node)
     state.refused = {uid: RefusedEviction(**msgspec.structs.asdict(no)) for uid, no in saved.refused.items()}
     state.now = saved.now
     return state

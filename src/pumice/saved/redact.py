@@ -66,6 +66,7 @@ def redacted(saved: SavedCycle) -> SavedCycle:
     for task in out.assumed:
         task.uid = uids.get(task.uid, task.uid)
     out.devices = {uids.get(uid, uid): held for uid, held in out.devices.items()}
+    out.nominated = {uids.get(uid, uid): node for uid, node in out.nominated.items()}
     out.nominations = {uids.get(uid, uid): room for uid, room in out.nominations.items()}
     for room in out.nominations.values():
         room.evicted = [names.job_key(uid) for uid in room.evicted]

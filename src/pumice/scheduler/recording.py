@@ -100,6 +100,7 @@ def record(
         assumed=parts.assumed_of(state),
         devices=parts.devices_of(state),
         phases=parts.phases_of(state),
+        nominated=parts.nominated_of(state),
         default_queue=state.default_queue,
         scheduler_names=sorted(state.scheduler_names) if state.scheduler_names is not None else None,
         seed=runtime.seed,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from effort import examples
 from pumice import saved
@@ -20,7 +21,7 @@ from pumice.saved.redact import redacted
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.recording import decisions_of, record, replay
-from pumice.testing import Scenario
+from pumice.testing import Scenario, job, node, pod
 
 pytestmark = pytest.mark.law
 
@@ -103,3 +104,20 @@ def test_an_assumed_bind_holds_its_room_in_a_replay(scenario: Scenario) -> None:
     begun = saved.parse(saved.dump(record(scenario.state, CONF, scenario.runtime)))
     assert [entry.uid for entry in begun.assumed] == ["default/a-0"]
     assert replay(begun, registry).decisions == []
+
+
+@pytest.mark.parametrize(("shown", "named"), [("n2", ""), ("", "n2"), ("n2", "n3")])
+def test_a_node_that_was_named_for_a_pod_and_is_not_seen_there_yet_decides_in_a_replay_too(
+    scenario: Scenario, shown: str, named: str
+) -> None:
+    """A room that was held is given up, or named, and what was written of that is still on its way."""
+    waiting = pod("a-0", group="a")
+    waiting = replace(waiting, status=replace(waiting.status, nominated_node_name=shown))
+    scenario.add(*(node(f"n{n}", cpu=2) for n in (1, 2, 3)), *job("a", tasks=0, min_available=1), waiting)
+    state, runtime, registry = scenario.state, scenario.runtime, default_registry()
+    state.nominate(state.tasks["default/a-0"], named)
+    begun = saved.parse(saved.dump(record(state, CONF, runtime)))
+    report = run_cycle(state, assemble(CONF, registry), runtime)
+    assert report.binds == {"default/a-0": named or "n1"}
+    assert replay(begun, registry).decisions == decisions_of(report.intents)
+    assert replay(redacted(begun), registry).decisions[0]["node"] == (named or "n1")
