@@ -23,7 +23,7 @@ class ChangePlan:
 
     # -- doing ------------------------------------------------------------------------------------------------------
     def evict(self, task: TaskView, reason: str, for_job: JobView | None = None) -> None:
-        """Take a task for leaving its node. One whose node is gone leaves no room, and is left to whoever removes it."""
+        """Take a task for leaving its node. One whose node is gone leaves no room, and is for whoever removes it."""
         world, node = self._world, task.node
         if node is None:
             return
