@@ -5,7 +5,8 @@
 Prints CPU milliseconds at both sizes and their ratio: above 2 it grows faster than the work, and far above there is a
 cliff. *idle*: nothing happened since the last cycle. *stirred*: a pod of a queue that nobody waits in has ended or
 come, on a node of its own that is too small for whoever waits. *node*: an annotation of that node has changed.
-*queue*: a controller has counted anew what that queue holds. Prints, never fails: the machine may be noisy.
+*queue*: a controller has counted anew what that queue holds. *freed*: a pod has ended whose room everybody would take
+who waits, and one gets it. Prints, never fails: the machine may be noisy.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from pumice.bench.shape import Objects, Shape
 
 MEASURED = 5
 """Cycles that are measured, after two that are not; the median counts."""
-IDLE, STIRRED, NODE, QUEUE = "idle", "stirred", "node", "queue"
+IDLE, STIRRED, NODE, QUEUE, FREED = "idle", "stirred", "node", "queue", "freed"
+FAR = (IDLE, STIRRED, NODE, QUEUE)
 happening = IDLE
 """What happens in each cycle, far from those who wait."""
 
@@ -164,17 +166,35 @@ def no_victims(jobs: int) -> Shape:
     return idle("no victims", objects, actions="enqueue, allocate, gangpreempt, gangreclaim, preempt, reclaim")
 
 
-CASES: dict[str, tuple[Callable[[int], Shape], int]] = {
-    "stopped-gangs": (stopped_gangs, 300),
-    "waiting-classes": (waiting_classes, 3250),
-    "refused-classes": (refused_classes, 3250),
-    "waiting-jobs": (waiting_jobs, 10_000),
-    "promised-jobs": (promised_jobs, 250),
-    "promised-beside": (promised_beside, 250),
-    "waiting-queues": (waiting_queues, 1000),
-    "other-pool": (other_pool, 1000),
-    "no-victims": (no_victims, 150),
-    "all-at-once": (all_at_once, 50_000),
+def room_for_one(classes: int) -> Shape:
+    """Jobs, each of a class of its own, that wait for a whole node; in each cycle one becomes free."""
+    nodes, whole = 200, 32_000
+    objects: Objects = [queue("q0"), *(node(i) for i in range(nodes))]
+    wants = requests(whole, GIB)
+    for j in range(nodes):
+        objects.append(group(f"r{j}", 1, order=j, minimum=total(wants, 1), queue="q0", phase="Running"))
+        objects.append(pod(f"r{j}", 0, wants, order=j, node=f"node-{j:05d}"))
+    for j in range(classes):
+        wants = requests(whole, GIB + j * MIB)
+        objects.append(group(f"w{j}", 1, order=1000 + j, minimum=total(wants, 1), queue="q0", phase="Inqueue"))
+        objects.append(pod(f"w{j}", 0, wants, order=1000 + j))
+    gone = [[("Pod", f"bench/r{n}-worker-0"), ("PodGroup", f"bench/r{n}")] for n in range(MEASURED + 1)]
+    cycles: list[tuple[Objects, list[tuple[str, str]]]] = [([], []), *(([], keys) for keys in gone)]
+    return Shape("room for one", objects, cycles, 1, per_cycle=True, warm=2)
+
+
+CASES: dict[str, tuple[Callable[[int], Shape], int, tuple[str, ...]]] = {
+    "stopped-gangs": (stopped_gangs, 300, FAR),
+    "waiting-classes": (waiting_classes, 3250, FAR),
+    "refused-classes": (refused_classes, 3250, FAR),
+    "waiting-jobs": (waiting_jobs, 10_000, FAR),
+    "promised-jobs": (promised_jobs, 250, FAR),
+    "promised-beside": (promised_beside, 250, FAR),
+    "waiting-queues": (waiting_queues, 1000, FAR),
+    "other-pool": (other_pool, 1000, FAR),
+    "no-victims": (no_victims, 150, FAR),
+    "all-at-once": (all_at_once, 50_000, FAR),
+    "room-for-one": (room_for_one, 1000, (FREED,)),
 }
 
 
@@ -183,8 +203,8 @@ def main(names: list[str]) -> None:
     global happening
     print(f"{'case':<16} {'size':>7} {'':<8} {'once':>10} {'at twice':>11} {'ratio':>6}")
     for name in names or list(CASES):
-        make, size = CASES[name]
-        for happening in (IDLE, STIRRED, NODE, QUEUE):
+        make, size, happenings = CASES[name]
+        for happening in happenings:
             once, twice = (measure(make(n)).cpu for n in (size, 2 * size))
             figures = f"{once * 1e3:>7.2f} ms {twice * 1e3:>8.2f} ms {twice / once:>6.2f}"
             print(f"{name:<16} {size:>7,} {happening:<8} {figures}", flush=True)
