@@ -50,7 +50,7 @@ HINTS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "standing": (
         "Fn | None = None",
-        "*standing(queue)*: its answers for later, as the queue stands now: of a task None, or how to word the no.",
+        "*standing(queue)*: of a task None or how to word the no as the queue stands; who asks for more gets it too.",
     ),
     "profile": (
         "Fn | None = None",

@@ -316,7 +316,7 @@ class Registration:
     ) -> None:
         """*room(queue, task)*: how many equal tasks in a row the queue would take.
         *stamp(queue)*: what its answers about a queue follow from, beside a task's class and what nodes offer.
-        *standing(queue)*: its answers for later, as the queue stands now: of a task None, or how to word the no.
+        *standing(queue)*: of a task None or how to word the no as the queue stands; who asks for more gets it too.
         """
         self.add("allocatable", name, fn, room=room, stamp=stamp, standing=standing)
 
