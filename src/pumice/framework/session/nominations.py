@@ -177,8 +177,15 @@ class IdleRoom:
 
 def spared(ssn: Session, job: Job) -> bool:
     """Does room that is held for somebody after the job not give way to it, because it was evicted for him?"""
+    if not ssn.state.rooms or job.uid not in ssn.view(_evicted_for_holders):
+        return False
     nominations = ssn.runtime.nominations
     return any(job.uid in nominations[uid].evicted for uid in ssn.state.rooms)
+
+
+def _evicted_for_holders(ssn: Session) -> frozenset[str]:
+    """The jobs of which somebody was evicted for any task that is nominated when this is first asked."""
+    return frozenset().union(*(known.evicted for known in ssn.runtime.nominations.values()))
 
 
 @contextmanager
