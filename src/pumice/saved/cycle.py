@@ -253,11 +253,10 @@ def hold_devices(state: ClusterState, held: dict[str, list[int]]) -> None:
     for uid, devices in held.items():
         task = state.tasks.get(uid)
         node = task.node if task is not None else None
-        there = int(table.count[node.row]) if node is not None else 0
         if node is not None and (len(set(devices)) < len(devices) or any(not 0 <= d < MOST_DEVICES for d in devices)):
             raise InvalidInput(
-                f"saved cycle: task {uid!r}: must hold devices of node {node.name!r}, which has {there}, each once; "
-                f"got {devices}"
+                f"saved cycle: task {uid!r}: must hold devices of node {node.name!r} by their numbers, 0 to "
+                f"{MOST_DEVICES - 1}, each once; got {devices}"
             )
     moved = [
         (task, task.node, devices)

@@ -145,7 +145,10 @@ def test_memory_that_was_never_packed_is_refused_by_name(value: Any) -> None:
 @pytest.mark.parametrize(
     ("part", "message"),
     [
-        ({"devices": {"U": [99999]}}, "must hold devices of node 'n1', which has 2, each once; got \\[99999\\]"),
+        (
+            {"devices": {"U": [99999]}},
+            "must hold devices of node 'n1' by their numbers, 0 to 1023, each once; got \\[99999\\]",
+        ),
         ({"devices": {"U": [-1]}}, "must hold devices"),
         ({"devices": {"U": [0, 0, 0]}}, "must hold devices"),
         ({"phases": {"default/a": "Dreaming"}}, "no phase 'Dreaming'"),
