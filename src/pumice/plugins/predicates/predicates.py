@@ -72,8 +72,8 @@ class Predicates(Plugin):
         add(name, room_for_a_pod, scope=Scope.NODE, key=same_class, also=True, amounts_only=True, across=room)
         add(name, fixed.not_cordoned, scope=static, key=same_class, static_key=toleration_key, also=True)
         if self._on["NodeAffinity"] and Feature.NODE_SELECTION in used:
-            select = partial(add, static_key=selection_key, applies=fixed.has_node_selection)
-            select(name, fixed.selected, scope=static, key=same_class, also=True)
+            wants = fixed.has_node_selection
+            add(name, fixed.selected, scope=static, key=same_class, static_key=selection_key, applies=wants, also=True)
         if self._on["TaintToleration"]:
             add(name, fixed.tolerating, scope=static, key=same_class, static_key=toleration_key, also=True)
         if self._on["NodePorts"] and Feature.HOST_PORTS in used:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
 
 from pumice.engine.views import same_class
 from pumice.framework import quota
@@ -36,8 +35,9 @@ class Proportion(Plugin):
         self.on_session_reopen(ssn)
         ssn.add_queue_order_key_fn(self.name, self._order)
         ssn.add_overused_fn(self.name, self._overused, stamp=self._stamp)
-        takes = partial(ssn.add_allocatable_fn, room=self._room, stamp=self._stamp, standing=self._standing)
-        takes(self.name, self._allocatable)
+        ssn.add_allocatable_fn(
+            self.name, self._allocatable, room=self._room, stamp=self._stamp, standing=self._standing
+        )
         ssn.add_preemptive_fn(self.name, self._preemptive, key=same_class)
         ssn.add_reclaimable_fn(self.name, self._reclaimable)
         ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=self._same_question, lasting=True)
