@@ -46,7 +46,7 @@ def main() -> None:
         for number in range(options.times):
             seeds = f"{1 + DAYS * number}..{DAYS * (number + 1)}"
             words = ["tune", str(path), "--over", "random.seed=1..1000", "--seeds", seeds, "--seed", str(number)]
-            result = CliRunner().invoke(app, [*words, "--runs", str(options.runs), "--jobs", "1", "--json"])
+            result = CliRunner().invoke(app, [*words, "--runs", str(options.runs), "--workers", "1", "-o", "json"])
             if result.exit_code:
                 raise SystemExit(result.output)
             told = json.loads(result.stdout)

@@ -74,7 +74,7 @@ def test_verbose_prints_every_case(pumice: Pumice, cases: Path) -> None:
 
 
 def test_results_are_given_as_json(pumice: Pumice, cases: Path) -> None:
-    data = pumice("conformance", "run", cases, "--skip-missing", "--json", code=1).data
+    data = pumice("conformance", "run", cases, "--skip-missing", "-o", "json", code=1).data
     assert (data["passed"], data["failed"], data["skipped"], data["differ"]) == (1, 1, 1, 0)
     assert {r["id"]: r["outcome"] for r in data["results"]} == {"good": "passed", "bad": "failed", "alien": "skipped"}
 

@@ -21,7 +21,7 @@ from pumice.testing.scenario import Scenario
 
 
 def test_the_demo_places_whole_gangs_and_explains_the_rest(pumice: Pumice) -> None:
-    data = pumice("cycle", DEMO, "--conf", DEMO_CONF, "--json").data
+    data = pumice("cycle", DEMO, "--conf", DEMO_CONF, "-o", "json").data
     jobs = {pod.rsplit("-", 2)[0] for pod in data["binds"]}
     assert jobs == {"research/bert", "vision/detector", "platform/etl", "platform/report"}
     assert {node for pod, node in data["binds"].items() if "detector" in pod} == {"h100-1", "h100-2"}
@@ -56,7 +56,7 @@ def test_the_limit_leaves_waiting_jobs_unexplained(pumice: Pumice) -> None:
 
 
 def test_explain_names_the_place_the_reasons_and_the_nearest_miss(pumice: Pumice, saved_demo: Path) -> None:
-    why = pumice("explain", "llama", saved_demo, "--json").data
+    why = pumice("explain", "llama", saved_demo, "-o", "json").data
     assert (why["job"], why["stage"], why["position"], why["waiting"]) == ("research/llama", "nodes", 1, 2)
     assert sum(r["nodes"] for r in why["reasons"]) == 8
     assert why["nearest"] == {"node": "a100-2", "lacks": {"nvidia.com/gpu": "1"}, "objection": ""}
@@ -67,13 +67,13 @@ def test_explain_names_the_place_the_reasons_and_the_nearest_miss(pumice: Pumice
 
 
 def test_explain_says_so_when_a_job_was_served(pumice: Pumice) -> None:
-    why = pumice("explain", "bert", DEMO, "--conf", DEMO_CONF, "--json").data
+    why = pumice("explain", "bert", DEMO, "--conf", DEMO_CONF, "-o", "json").data
     assert (why["stage"], why["unblock"]) == ("served", [])
 
 
 def test_a_saved_cycle_is_replayed_to_the_same_decisions(pumice: Pumice, saved_demo: Path) -> None:
     assert pumice("replay", saved_demo).out == "the same 10 decisions\n"
-    data = pumice("replay", saved_demo, "--json").data
+    data = pumice("replay", saved_demo, "-o", "json").data
     assert data["same"] is True
     assert data["saved"] == data["now"]
 
@@ -83,7 +83,7 @@ def test_a_replay_with_another_conf_shows_who_fares_differently(
 ) -> None:
     conf = tmp_path / "other.conf"
     conf.write_text('actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n')
-    changes = {c["pod"]: c for c in pumice("replay", saved_demo, "--conf", conf, "--json").data["differences"]}
+    changes = {c["pod"]: c for c in pumice("replay", saved_demo, "--conf", conf, "-o", "json").data["differences"]}
     assert changes["vision/segmenter-worker-0"]["then"] == "waits"
     assert changes["vision/segmenter-worker-0"]["now"].startswith("on ")
     assert "vision/segmenter-worker-0" in pumice("replay", saved_demo, "--conf", conf).out
@@ -94,8 +94,8 @@ def test_a_redacted_cycle_tells_no_names_and_decides_the_same(pumice: Pumice, tm
     pumice("cycle", DEMO, "--conf", DEMO_CONF, "--save", plain)
     pumice("cycle", DEMO, "--conf", DEMO_CONF, "--save", redacted, "--redact")
     assert pumice("replay", redacted).out == "the same 10 decisions\n"
-    then = pumice("replay", plain, "--json").data["now"]
-    now = pumice("replay", redacted, "--json").data["now"]
+    then = pumice("replay", plain, "-o", "json").data["now"]
+    now = pumice("replay", redacted, "-o", "json").data["now"]
     assert [(d["do"], d["node"]) for d in then] == [(d["do"], d["node"]) for d in now]
     listed = pumice("job", "list", redacted).out + pumice("queue", "list", redacted).out
     for name in ("research", "vision", "platform", "llama", "bert", "segmenter", "detector"):
@@ -103,7 +103,7 @@ def test_a_redacted_cycle_tells_no_names_and_decides_the_same(pumice: Pumice, tm
 
 
 def test_jobs_are_listed_with_the_columns_of_vcctl_and_their_queue(pumice: Pumice) -> None:
-    rows = pumice("job", "list", DEMO, "--json").data
+    rows = pumice("job", "list", DEMO, "-o", "json").data
     assert list(rows[0]) == [
         *("Name", "Queue", "Creation", "Phase", "JobType", "Replicas", "Min", "Pending", "Running", "Succeeded"),
         *("Failed", "Unknown", "RetryCount"),
@@ -114,18 +114,20 @@ def test_jobs_are_listed_with_the_columns_of_vcctl_and_their_queue(pumice: Pumic
 
 @pytest.mark.parametrize(("option", "value"), [("--queue", "vision"), ("--namespace", "vision")])
 def test_jobs_are_listed_by_queue_and_namespace(pumice: Pumice, option: str, value: str) -> None:
-    names = {row["Name"].removeprefix("vision/") for row in pumice("job", "list", DEMO, option, value, "--json").data}
+    names = {
+        row["Name"].removeprefix("vision/") for row in pumice("job", "list", DEMO, option, value, "-o", "json").data
+    }
     assert names == {"detector", "segmenter", "sweep"}
 
 
 def test_a_job_is_shown_with_its_tasks(pumice: Pumice, saved_demo: Path) -> None:
-    tasks = pumice("job", "view", "serving", saved_demo, "--json").data["Tasks"]
+    tasks = pumice("job", "view", "serving", saved_demo, "-o", "json").data["Tasks"]
     assert [task["Node"] for task in tasks] == ["a100-1", "a100-1", "a100-1", "a100-2"]
     assert "serving-replica-3" in pumice("job", "view", "serving", saved_demo).out
 
 
 def test_queues_are_listed_with_the_columns_of_vcctl(pumice: Pumice) -> None:
-    rows = pumice("queue", "list", DEMO, "--json").data
+    rows = pumice("queue", "list", DEMO, "-o", "json").data
     assert list(rows[0]) == [
         *("Name", "Weight", "State", "Parent", "Inqueue", "Pending", "Running", "Unknown", "Completed"),
     ]
@@ -134,15 +136,15 @@ def test_queues_are_listed_with_the_columns_of_vcctl(pumice: Pumice) -> None:
 
 
 def test_a_queue_is_shown_with_what_it_holds_deserves_and_may_hold(pumice: Pumice) -> None:
-    vision = pumice("queue", "get", "vision", DEMO, "--conf", DEMO_CONF, "--json").data
+    vision = pumice("queue", "get", "vision", DEMO, "--conf", DEMO_CONF, "-o", "json").data
     amounts = {
         what: vision[what].get("nvidia.com/gpu") for what in ("allocated", "pending", "after_cycle", "capability")
     }
     assert amounts == {"allocated": None, "pending": 26, "after_cycle": 12, "capability": 20}
     assert vision["deserved"]["nvidia.com/gpu"] == pytest.approx(14.667, abs=0.001)
-    [limit] = pumice("explain", "vision/sweep", DEMO, "--conf", DEMO_CONF, "--json").data["limits"]
+    [limit] = pumice("explain", "vision/sweep", DEMO, "--conf", DEMO_CONF, "-o", "json").data["limits"]
     assert (limit["holds"], limit["may_have"]) == (12, vision["deserved"]["nvidia.com/gpu"])
-    platform = pumice("queue", "get", "platform", DEMO, "--conf", DEMO_CONF, "--json").data
+    platform = pumice("queue", "get", "platform", DEMO, "--conf", DEMO_CONF, "-o", "json").data
     assert platform["allocated"]["nvidia.com/gpu"] == 4
     out = pumice("queue", "get", "vision", DEMO, "--conf", DEMO_CONF).out
     assert "Resource         Allocated   Pending   After cycle   Deserved   Capability" in out
@@ -152,7 +154,7 @@ def test_a_queue_is_shown_with_what_it_holds_deserves_and_may_hold(pumice: Pumic
 def test_a_queue_that_no_plugin_shares_out_deserves_what_it_says(pumice: Pumice, tmp_path: Path) -> None:
     conf = tmp_path / "plain.conf"
     conf.write_text('actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n')
-    assert pumice("queue", "get", "vision", DEMO, "--conf", conf, "--json").data["deserved"] == {}
+    assert pumice("queue", "get", "vision", DEMO, "--conf", conf, "-o", "json").data["deserved"] == {}
 
 
 def test_a_job_name_that_two_namespaces_have_must_be_given_in_full(pumice: Pumice, tmp_path: Path) -> None:
@@ -166,7 +168,7 @@ def test_json_manifests_and_lists_are_read(pumice: Pumice, tmp_path: Path) -> No
     (tmp_path / "nodes.json").write_text(text)
     items = "- {kind: Queue, metadata: {name: q1}, spec: {weight: 3}}"
     (tmp_path / "queues.yaml").write_text(f"kind: List\nitems:\n{items}\n")
-    default, row = pumice("queue", "list", tmp_path, "--json").data
+    default, row = pumice("queue", "list", tmp_path, "-o", "json").data
     assert (default["Name"], default["State"]) == ("default", "Open")  # there as in every cluster
     assert (row["Name"], row["Weight"]) == ("q1", 3)
 
@@ -178,7 +180,7 @@ def test_a_pod_without_namespace_and_status_is_a_new_one_in_default(pumice: Pumi
         "kind: Pod\nmetadata: {name: p, annotations: {scheduling.k8s.io/group-name: g}}\n"
         "spec: {schedulerName: pumice, containers: [{name: c, resources: {requests: {cpu: 1}}}]}\n"
     )
-    assert pumice("cycle", tmp_path, "--json").data["binds"] == {"default/p": "n1"}
+    assert pumice("cycle", tmp_path, "-o", "json").data["binds"] == {"default/p": "n1"}
 
 
 GUIDE_CONF = """\
@@ -200,7 +202,7 @@ def test_the_job_of_the_plugin_guide_is_expanded_and_goes_where_it_prefers(pumic
     (tmp_path / "guide.conf").write_text(GUIDE_CONF)
     job, plugins = ROOT / "examples" / "scenarios" / "guide-job.yaml", ROOT / "examples" / "plugins"
     ran = pumice(
-        "cycle", tmp_path / "nodes.yaml", job, "--conf", tmp_path / "guide.conf", "--plugins-dir", plugins, "--json"
+        "cycle", tmp_path / "nodes.yaml", job, "--conf", tmp_path / "guide.conf", "--plugins-dir", plugins, "-o", "json"
     )
     assert list(ran.data["binds"]) == ["default/test-job-worker-0", "default/test-job-worker-1"]
     assert all(node.startswith("gpu-a100-") for node in ran.data["binds"].values())
@@ -232,7 +234,7 @@ def test_a_job_whose_pods_are_there_is_not_expanded_once_more(pumice: Pumice, tm
         "apiVersion: batch/v1\nkind: Job\nmetadata: {name: k, namespace: ns}\n"
         "spec: {parallelism: 2, completions: 9, template: {spec: {containers: [{name: c}]}}}\n"
     )
-    rows = pumice("job", "list", tmp_path, "--json").data
+    rows = pumice("job", "list", tmp_path, "-o", "json").data
     assert {row["Name"]: row["Pending"] for row in rows if row["Name"] != "ns/j"} == {"ns/k": 2}
 
 

@@ -163,7 +163,7 @@ def test_conf_check_says_in_a_line_each_what_cannot_be_used(pumice: Pumice, brok
         "raises.py:2: plugin 'raises': ValueError: invalid literal for int() with base 10: 'abc'",
         "talks_go.py:2: plugin 'talks-go': the session has no 'AddPredicateFn'; here it is 'add_predicate_fn'",
     ]
-    told = pumice(*words, "--json", code=1).data
+    told = pumice(*words, "-o", "json", code=1).data
     assert (told["ok"], [p["code"] for p in told["problems"]]) == (False, ["broken-plugin", "broken-plugin"])
 
 
@@ -178,7 +178,7 @@ def test_conf_check_warns_of_what_a_plugin_raises_when_it_is_asked(pumice: Pumic
     ran = pumice(*words)
     assert "good (1 action, 1 plugin" in ran.out
     assert said in ran.err
-    assert said in pumice(*words, "--json").data["warnings"][0]
+    assert said in pumice(*words, "-o", "json").data["warnings"][0]
 
 
 def test_what_lies_beside_plugins_is_noted_and_a_module_speaks_at_the_log_level(pumice: Pumice, tmp_path: Path) -> None:

@@ -22,10 +22,10 @@ def test_a_new_plugin_passes_its_own_test(pumice: Pumice, tmp_path: Path) -> Non
 
 
 def test_a_new_plugin_runs_in_a_cycle_with_its_own_conf(pumice: Pumice, tmp_path: Path) -> None:
-    files = pumice("plugin", "new", "spot-first", "--dir", tmp_path, "--json").data["files"]
+    files = pumice("plugin", "new", "spot-first", "--dir", tmp_path, "-o", "json").data["files"]
     folder = tmp_path / "spot-first"
     assert sorted(files) == sorted(str(p) for p in folder.rglob("*") if p.is_file())
-    ran = pumice("cycle", DEMO, "--conf", folder / "scheduler.conf", "--plugins-dir", folder / "plugins", "--json")
+    ran = pumice("cycle", DEMO, "--conf", folder / "scheduler.conf", "--plugins-dir", folder / "plugins", "-o", "json")
     assert ran.data["binds"]
     assert ran.data["errors"] == []
     assert "spot-first" in pumice("plugins", "--plugins-dir", folder / "plugins").out

@@ -21,7 +21,7 @@ def conf(tmp_path: Path) -> Path:
 
 
 def test_points_lists_every_point(pumice: Pumice) -> None:
-    assert [p["name"] for p in pumice("points", "--json").data] == list(POINTS)
+    assert [p["name"] for p in pumice("points", "-o", "json").data] == list(POINTS)
     out = pumice("points").out
     assert all(f"\n{name} " in out for name in POINTS)
 
@@ -56,7 +56,7 @@ def test_a_plugin_is_shown_with_the_points_at_which_it_answers(pumice: Pumice) -
 
 
 def test_plugins_lists_what_each_reads(pumice: Pumice) -> None:
-    listed = {p["name"]: p for p in pumice("plugins", "--json").data}
+    listed = {p["name"]: p for p in pumice("plugins", "-o", "json").data}
     assert listed["gang"]["arguments"] == []
     assert "binpack.weight" in listed["binpack"]["arguments"]
     assert "binpack" in pumice("plugins").out
@@ -68,7 +68,7 @@ def test_a_plugin_is_shown_with_its_documentation(pumice: Pumice) -> None:
 
 def test_conf_check_accepts_a_good_conf(pumice: Pumice) -> None:
     assert "good (3 actions, 7 plugins in 2 tiers)" in pumice("conf", "check", DEMO_CONF).out
-    assert pumice("conf", "check", DEMO_CONF, "--json").data["ok"] is True
+    assert pumice("conf", "check", DEMO_CONF, "-o", "json").data["ok"] is True
 
 
 def test_conf_check_treats_what_is_written_in_vain_as_an_error(pumice: Pumice, conf: Path) -> None:
@@ -76,7 +76,7 @@ def test_conf_check_treats_what_is_written_in_vain_as_an_error(pumice: Pumice, c
     ran = pumice("conf", "check", conf, code=1)
     assert f"{conf}:5:5" in ran.out
     assert "did you mean 'enabledOverused'?" in ran.out
-    [problem] = pumice("conf", "check", conf, "--json", code=1).data["problems"]
+    [problem] = pumice("conf", "check", conf, "-o", "json", code=1).data["problems"]
     assert (problem["line"], problem["column"], problem["nearest"]) == (5, 5, "enabledOverused")
 
 
@@ -86,7 +86,7 @@ def test_conf_check_refuses_arguments_that_a_plugin_refuses(pumice: Pumice, conf
 
 
 def test_conf_explain_shows_the_chain_that_runs(pumice: Pumice) -> None:
-    chains = {c["hook"]: c for c in pumice("conf", "explain", DEMO_CONF, "--json").data}
+    chains = {c["hook"]: c for c in pumice("conf", "explain", DEMO_CONF, "-o", "json").data}
     assert [link["plugin"] for tier in chains["job_order"]["tiers"] for link in tier["links"]] == ["priority", "gang"]
     assert "tier 1: priority -> gang" in pumice("conf", "explain", DEMO_CONF).out
 
@@ -98,7 +98,7 @@ def test_conf_explain_knows_what_the_arguments_make_a_plugin_register(pumice: Pu
         "      extender.urlPrefix: http://127.0.0.1:9\n      extender.onSessionOpenVerb: open\n"
         "      extender.jobReadyVerb: ready\n"
     )
-    chains = {c["hook"]: c for c in pumice("conf", "explain", conf, "--json").data}
+    chains = {c["hook"]: c for c in pumice("conf", "explain", conf, "-o", "json").data}
     ready = [[link["plugin"] for link in tier["links"]] for tier in chains["job_ready"]["tiers"]]
     assert ready == [["gang"], ["extender"]]
     assert "extender" not in str(chains.get("batch_predicate", ""))
@@ -110,7 +110,7 @@ def test_conf_explain_without_a_file_explains_the_default(pumice: Pumice) -> Non
 
 def test_conf_lint_names_a_trap(pumice: Pumice, conf: Path) -> None:
     conf.write_text(GOOD + "    enableNodeOrder: false\n  - name: predicates\n")
-    [finding] = pumice("conf", "lint", conf, "--json").data
+    [finding] = pumice("conf", "lint", conf, "-o", "json").data
     assert (finding["rule"], finding["position"]["line"]) == ("flag-without-effect", 5)
     assert f"{conf}:5:5: info: tiers[0].plugins[0].enableNodeOrder" in pumice("conf", "lint", conf).out
 

@@ -19,8 +19,6 @@ from pumice.cli.app import app
 GUIDE = ROOT / "examples" / "scenarios" / "guide.yaml"
 NEEDED: dict[str, list[object]] = {
     "simulate": [GUIDE],
-    "compare": ["default", "--scenario", GUIDE],
-    "sweep": [GUIDE, "--vary", "priority.x=1"],
     "report": ["{nowhere}"],
     "cycle": [DEMO, "--conf", DEMO_CONF],
     "explain": ["research/llama", DEMO, "--conf", DEMO_CONF],
@@ -116,9 +114,9 @@ def test_a_value_of_the_wrong_form_is_wrong_usage(
 
 @pytest.mark.parametrize("command", [["simulate", GUIDE], ["tune", GUIDE], ["plan", GUIDE, "--load", "2"]], ids=str)
 def test_no_command_starts_processes_without_end(command: list[object]) -> None:
-    ran = CliRunner().invoke(app, [*map(str, command), "--jobs=99999999999"])
+    ran = CliRunner().invoke(app, [*map(str, command), "--workers=99999999999"])
     assert ran.exit_code == 2, ran.output
-    assert "--jobs" in ran.output
+    assert "--workers" in ran.output
 
 
 def _try_all(name: str, option: str, needed: list[str]) -> None:

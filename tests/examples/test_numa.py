@@ -13,7 +13,7 @@ NUMA = Path(__file__).parents[2] / "examples" / "numa"
 
 
 def test_tasks_get_cpus_of_one_numa_node_and_who_waits_says_how_many_are_free() -> None:
-    done = CliRunner().invoke(app, ["cycle", str(NUMA), "--conf", str(NUMA / "scheduler.conf"), "--json"])
+    done = CliRunner().invoke(app, ["cycle", str(NUMA), "--conf", str(NUMA / "scheduler.conf"), "-o", "json"])
     assert done.exit_code == 0, done.output
     told = json.loads(done.output)
     solvers = [told["binds"][f"default/solver-{n}"] for n in range(3)]
@@ -25,7 +25,7 @@ def test_tasks_get_cpus_of_one_numa_node_and_who_waits_says_how_many_are_free() 
 
 
 def test_played_the_one_that_waits_starts_when_the_others_end() -> None:
-    done = CliRunner().invoke(app, ["simulate", str(NUMA / "scenario.yaml"), "--json"])
+    done = CliRunner().invoke(app, ["simulate", str(NUMA / "scenario.yaml"), "-o", "json"])
     assert done.exit_code == 0, done.output
     [run] = json.loads(done.stdout)["runs"]
     assert run["total"]["completed"] == 3

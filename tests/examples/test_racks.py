@@ -13,7 +13,7 @@ RACKS = Path(__file__).parents[2] / "examples" / "racks"
 
 
 def test_gangs_are_placed_in_racks_and_those_that_wait_say_why() -> None:
-    done = CliRunner().invoke(app, ["cycle", str(RACKS), "--conf", str(RACKS / "scheduler.conf"), "--json"])
+    done = CliRunner().invoke(app, ["cycle", str(RACKS), "--conf", str(RACKS / "scheduler.conf"), "-o", "json"])
     assert done.exit_code == 0, done.output
     told = json.loads(done.output)
     places: dict[str, set[str]] = {}

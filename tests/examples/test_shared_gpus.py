@@ -13,7 +13,7 @@ SHARED = Path(__file__).parents[2] / "examples" / "shared-gpus"
 
 
 def test_tasks_share_cards_and_who_wants_one_alone_says_how_much_is_free() -> None:
-    done = CliRunner().invoke(app, ["cycle", str(SHARED), "--conf", str(SHARED / "scheduler.conf"), "--json"])
+    done = CliRunner().invoke(app, ["cycle", str(SHARED), "--conf", str(SHARED / "scheduler.conf"), "-o", "json"])
     assert done.exit_code == 0, done.output
     told = json.loads(done.output)
     assert len(told["binds"]) == 6
@@ -25,7 +25,7 @@ def test_tasks_share_cards_and_who_wants_one_alone_says_how_much_is_free() -> No
 
 
 def test_played_the_one_that_waits_starts_when_the_others_end() -> None:
-    done = CliRunner().invoke(app, ["simulate", str(SHARED / "scenario.yaml"), "--json"])
+    done = CliRunner().invoke(app, ["simulate", str(SHARED / "scenario.yaml"), "-o", "json"])
     assert done.exit_code == 0, done.output
     [run] = json.loads(done.stdout)["runs"]
     assert (run["total"]["completed"], run["total"]["wait"]["max"]) == (4, 600)

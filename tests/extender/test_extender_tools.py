@@ -138,11 +138,11 @@ def test_the_check_command_prints_a_verdict_per_verb() -> None:
     runner = CliRunner()
     with Serving(app([Odd])) as serving:
         table = runner.invoke(command, ["extender", "check", serving.url])
-        data = runner.invoke(command, ["extender", "check", serving.url, "--json", "--only", "predicate"])
+        data = runner.invoke(command, ["extender", "check", serving.url, "-o", "json", "--only", "predicate"])
     assert table.exit_code == 0, table.output
     assert "prioritize" in table.output
     assert [(one["verb"], one["verdict"]) for one in json.loads(data.output)] == [("predicate", "ok")]
-    nobody = runner.invoke(command, ["extender", "check", "http://127.0.0.1:9", "--json"])
+    nobody = runner.invoke(command, ["extender", "check", "http://127.0.0.1:9", "-o", "json"])
     assert nobody.exit_code == 1
 
 
@@ -156,7 +156,7 @@ def test_the_replay_command_compares_an_extender_with_a_cassette(tmp_path: Path)
         tape.write_bytes(cassette.write_line(good))
         same = runner.invoke(command, ["extender", "replay", str(tape), "--against", serving.url])
         tape.write_bytes(cassette.write_line(good) + cassette.write_line(bad))
-        other = runner.invoke(command, ["extender", "replay", str(tape), "--against", serving.url, "--json"])
+        other = runner.invoke(command, ["extender", "replay", str(tape), "--against", serving.url, "-o", "json"])
     assert same.exit_code == 0, same.output
     assert other.exit_code == 1
     assert [one["number"] for one in json.loads(other.output)["differ"]] == [2]

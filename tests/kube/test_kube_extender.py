@@ -146,7 +146,7 @@ def in_a_cycle(world: World, folder: Path, documents: list[dict[str, Any]]) -> d
         "spec": {"weight": 1},
     }
     (folder / "objects.yaml").write_text(yaml.safe_dump_all([*mine, queue, *documents]))
-    flags = [f"--conf={folder / 'teams.conf'}", f"--plugins-dir={folder / 'plugins'}", "--json"]
+    flags = [f"--conf={folder / 'teams.conf'}", f"--plugins-dir={folder / 'plugins'}", "-o", "json"]
     command = [str(PUMICE), "cycle", str(folder / "objects.yaml"), *flags]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

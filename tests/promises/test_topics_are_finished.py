@@ -46,7 +46,7 @@ def cycled(name: str, *options: str) -> str:
 
 def played(name: str) -> str:
     """What `pumice simulate` says of an example, as figures of each of its configurations."""
-    done = CliRunner().invoke(app, ["simulate", str(EXAMPLES / name / "scenario.yaml"), "--json"])
+    done = CliRunner().invoke(app, ["simulate", str(EXAMPLES / name / "scenario.yaml"), "-o", "json"])
     assert done.exit_code == 0, done.output
     found = [run["total"] for run in json.loads(done.stdout)["runs"]]
     return "; ".join(

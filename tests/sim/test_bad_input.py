@@ -191,7 +191,7 @@ def test_ctrl_c_keeps_what_was_reached_and_marks_it(tmp_path: Path) -> None:
         "  - {name: a, arrivals: {every: 1m, until: 3000d}, duration: 5m, cpu: 1}\n"
     )
     files = {name: tmp_path / name for name in ("report", "record", "log")}
-    command = [str(Path(sys.executable).with_name("pumice")), "simulate", "long.yaml", "--json"]
+    command = [str(Path(sys.executable).with_name("pumice")), "simulate", "long.yaml", "-o", "json"]
     command += [word for name, path in files.items() for word in (f"--{name}", str(path))]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:

@@ -1,4 +1,4 @@
-"""``pumice simulate`` and ``pumice compare`` through the command line."""
+"""``pumice simulate`` through the command line."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def test_a_scenario_with_several_configurations_is_shown_side_by_side(scenario: 
 
 
 def test_one_configuration_is_summed_up(scenario: Path) -> None:
-    code, out, _ = run("simulate", scenario, "--only", "packed")
+    code, out, _ = run("simulate", scenario, "--conf", "packed")
     assert code == 0
     assert out.startswith("packed  40 of 40 jobs done")
 
 
 def test_results_are_there_for_programs(scenario: Path, tmp_path: Path) -> None:
-    code, out, _ = run("simulate", scenario, "--json", "--record", tmp_path / "runs.jsonl")
+    code, out, _ = run("simulate", scenario, "-o", "json", "--record", tmp_path / "runs.jsonl")
     assert code == 0
     data = json.loads(out)
     assert [r["total"]["completed"] for r in data["runs"]] == [40, 40]
@@ -97,7 +97,7 @@ def test_the_event_log_is_the_same_byte_for_byte(scenario: Path, tmp_path: Path)
 
 def test_two_configurations_are_compared_on_a_scenario(scenario: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.conf").write_text("actions: allocate\ntiers:\n- plugins: [{name: gang}, {name: binpack}]\n")
-    code, out, err = run("compare", "helm", tmp_path / "mine.conf", "--scenario", scenario)
+    code, out, err = run("simulate", scenario, "--conf", "helm", "--conf", tmp_path / "mine.conf")
     assert code == 0, err
     assert out.splitlines()[1].split() == ["helm", "mine"]
 
@@ -119,13 +119,13 @@ def test_a_bad_scenario_is_one_line_on_stderr_and_exit_code_1(scenario: Path, ol
 
 
 def test_an_unknown_configuration_is_told(scenario: Path) -> None:
-    code, _, err = run("simulate", scenario, "--only", "fast")
+    code, _, err = run("simulate", scenario, "--conf", "fast")
     assert (code, "'fast' is not one of plain, packed" in " ".join(err.split())) == (2, True)
 
 
 def test_a_job_that_can_never_fit_is_told_and_the_rest_is_run(scenario: Path) -> None:
     scenario.write_text(scenario.read_text().replace("4: 1}", "16: 1}"))
-    code, out, err = run("simulate", scenario, "--only", "plain")
+    code, out, err = run("simulate", scenario, "--conf", "plain")
     assert code == 1
     assert "can never fit: a pod asks for 16 of nvidia.com/gpu, the largest node has 4" in err
     assert out.startswith("plain  ")
@@ -138,7 +138,7 @@ def test_a_plugin_that_crashes_in_the_middle_is_named_and_partial_results_are_ke
     (tmp_path / "plugins" / "crashes.py").write_text(CRASHING)
     text = scenario.read_text().replace("{name: predicates}]", "{name: crashes}]").split("pluginsDir")[0]
     scenario.write_text(text.replace("{name: tidy-gpus}", "{name: gang}") + "pluginsDir: plugins\n")
-    code, out, err = run("simulate", scenario, "--only", "plain", "--json", "--report", tmp_path / "r.html")
+    code, out, err = run("simulate", scenario, "--conf", "plain", "-o", "json", "--report", tmp_path / "r.html")
     assert code == 1
     assert "plugin 'crashes' failed at 'predicate': KeyError: 'n-" in err
     assert "crashes.py:9" in err
@@ -169,7 +169,7 @@ def test_the_job_of_the_plugin_guide_goes_where_it_prefers(tmp_path: Path) -> No
 @pytest.mark.slow
 def test_on_a_bad_day_everything_happens_and_is_counted(tmp_path: Path) -> None:
     day = ROOT / "examples" / "scenarios" / "bad-day.yaml"
-    code, out, err = run("simulate", day, "--only", "reclaim", "--log", tmp_path / "log", "--json")
+    code, out, err = run("simulate", day, "--conf", "reclaim", "--log", tmp_path / "log", "-o", "json")
     assert code == 0, err
     log = (tmp_path / "log").read_text()
     for happened in (
@@ -202,20 +202,20 @@ def test_on_a_bad_day_everything_happens_and_is_counted(tmp_path: Path) -> None:
 def test_a_run_can_be_saved_at_its_end_explained_and_played_on(scenario: Path, tmp_path: Path) -> None:
     scenario.write_text(scenario.read_text().replace("4: 1}", "4: 3}").replace("every: 2m", "every: 20s"))
     saved = tmp_path / "end.cycle"
-    code, _, err = run("simulate", scenario, "--only", "plain", "--horizon", "10m", "--save", saved)
+    code, _, err = run("simulate", scenario, "--conf", "plain", "--horizon", "10m", "--save", saved)
     assert code == 0, err
-    code, out, err = run("job", "list", saved, "--json")
+    code, out, err = run("job", "list", saved, "-o", "json")
     waiting = [job["Name"] for job in json.loads(out) if job["Pending"]]
     assert waiting
-    code, out, err = run("explain", waiting[0], saved, "--json")
+    code, out, err = run("explain", waiting[0], saved, "-o", "json")
     assert (code, json.loads(out)["stage"]) == (0, "nodes"), err
     assert run("replay", saved)[0] == 0
     (tmp_path / "on.yaml").write_text("horizon: 1h\ncluster: {manifests: [end.cycle]}\nworkload: {}\n")
-    code, out, err = run("simulate", tmp_path / "on.yaml", "--json")
+    code, out, err = run("simulate", tmp_path / "on.yaml", "-o", "json")
     assert code == 0, err
     assert json.loads(out)["runs"][0]["total"]["running"] > 0
     code, _, err = run("simulate", scenario, "--save", saved)
-    assert (code, err) == (1, "error: --save: must say with --only which of the 2 configurations is saved\n")
+    assert (code, err) == (1, "error: --save: saves one configuration of 2; say which with --conf\n")
 
 
 def test_a_file_that_cannot_be_written_is_told_before_the_run(scenario: Path, tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_a_saved_cycle_can_be_played_on(tmp_path: Path) -> None:
         "horizon: 1h\ncluster: {manifests: [now.cycle]}\n"
         "workload: {generators: [{name: more, arrivals: {every: 1m, count: 3}, duration: 5m, cpu: 1}]}\n"
     )
-    code, out, err = run("simulate", tmp_path / "s.yaml", "--json")
+    code, out, err = run("simulate", tmp_path / "s.yaml", "-o", "json")
     assert code == 0, err
     total = json.loads(out)["runs"][0]["total"]
     assert total["completed"] == 3
@@ -250,7 +250,7 @@ def test_jobs_that_wait_though_nothing_runs_are_warned_of_in_the_terminal_and_on
         "cluster: {nodes: [{name: n, cpu: 8, gpu: 8}]}\nqueues: [{name: a}, {name: b}]\n"
         f"workload: {{generators: [{', '.join(generators)}]}}\n"
     )
-    for seeds in ((), ("--seeds", "1..2", "--jobs", "1")):
+    for seeds in ((), ("--seeds", "1..2", "--workers", "1")):
         code, _, err = run("simulate", path, "--report", page, *seeds)
         assert code == 0
         assert " ".join(err.split()).count("warning: jobs wait for ever though nothing runs: queue resource quota") == 1

@@ -49,7 +49,7 @@ def told(
         f"horizon: 6h\n{faults}configurations: {{chart: scheduler.conf}}\n"
     )
     log = folder / "log"
-    done = CliRunner().invoke(app, ["simulate", str(folder / "scenario.yaml"), "--log", str(log), "--json"])
+    done = CliRunner().invoke(app, ["simulate", str(folder / "scenario.yaml"), "--log", str(log), "-o", "json"])
     assert done.exit_code == 0, done.output
     found = re.findall(r"^([0-9.]+) (start|bind|evict) (\S+)", log.read_text(), re.MULTILINE)
     return {f"{what} {name.removeprefix('default/')}": float(time) for time, what, name in found}

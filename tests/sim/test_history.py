@@ -166,10 +166,14 @@ def test_the_commands_make_and_show_a_trace(tmp_path: Path, monkeypatch: pytest.
     shown = pumice("trace", "info", "past")
     assert "Evictions" in shown
     assert "pumice simulate week.yaml plays it" in pumice("trace", "from", "history", "past", "--write", "week.csv.gz")
-    about = json.loads(pumice("trace", "info", "week.csv.gz", "--json"))
+    about = json.loads(pumice("trace", "info", "week.csv.gz", "-o", "json"))
     assert about["format"] == "native"
-    assert about["total"][1] == len(json.loads(pumice("simulate", "week.yaml", "--json"))["runs"]) * about["total"][1]
-    hidden = json.loads(pumice("trace", "from", "native", "week.csv.gz", "--redact", "--write", "out.csv", "--json"))
+    assert (
+        about["total"][1] == len(json.loads(pumice("simulate", "week.yaml", "-o", "json"))["runs"]) * about["total"][1]
+    )
+    hidden = json.loads(
+        pumice("trace", "from", "native", "week.csv.gz", "--redact", "--write", "out.csv", "-o", "json")
+    )
     assert hidden["redacted"] and "train" not in Path("out.csv").read_text()
     again = CliRunner().invoke(app, ["simulate", "day.yaml", "--history", "past"])
     assert again.exit_code == 1 and "there is a history in it already" in again.stderr

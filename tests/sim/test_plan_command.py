@@ -44,7 +44,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def plan(*words: str, code: int = 0) -> Any:
-    result = CliRunner().invoke(app, ["plan", "day.yaml", "--jobs", "1", *words])
+    result = CliRunner().invoke(app, ["plan", "day.yaml", "--workers", "1", *words])
     assert result.exit_code == code, f"{result.stdout}{result.stderr}"
     return result
 

@@ -288,7 +288,7 @@ def test_options_that_make_no_sense_are_wrong_usage(
 
 
 def test_a_value_that_a_plugin_refuses_is_told_before_anything_is_played(scenario: Path) -> None:
-    code, out, err = run("sweep", scenario, "--conf", "default", "--vary", "nodeorder.leastrequested.weight=1,soon")
+    code, out, err = run("simulate", scenario, "--conf", "default", "--vary", "nodeorder.leastrequested.weight=1,soon")
     assert (code, out) == (2, "")
     assert "must be a whole number, got 'soon'" in " ".join(err.split())
 
@@ -296,7 +296,7 @@ def test_a_value_that_a_plugin_refuses_is_told_before_anything_is_played(scenari
 @pytest.mark.slow
 def test_many_seeds_are_told_pair_by_pair_recorded_and_reported(scenario: Path, eight: Study, tmp_path: Path) -> None:
     record, page = tmp_path / "runs.jsonl", tmp_path / "r.html"
-    code, out, err = run("simulate", scenario, "--seeds", "1..8", "--jobs", 2, "--record", record, "--report", page)
+    code, out, err = run("simulate", scenario, "--seeds", "1..8", "--workers", 2, "--record", record, "--report", page)
     assert code == 0, err
     title, head, first, *_ = out.splitlines()
     assert title == "small  3 nodes, 12 GPUs, 144 jobs in 8 runs of each configuration (seeds 1 to 8)"
@@ -308,7 +308,7 @@ def test_many_seeds_are_told_pair_by_pair_recorded_and_reported(scenario: Path, 
     assert again.splitlines()[1:] == out.splitlines()[1:]
     assert run("report", record, "--first", "packed")[1].splitlines()[1].split()[:2] == ["packed", "plain"]
     assert run("report", record, "--first", "paked")[0] == 2
-    code, data, _ = run("report", record, "--json")
+    code, data, _ = run("report", record, "-o", "json")
     assert json.loads(data)["comparison"]["seeds"] == [1, 2, 3, 4, 5, 6, 7, 8]
     values = [one["total"]["wait"]["mean"] for one in json.loads(data)["runs"] if one["run"] == "plain"]
     assert values == eight.runs.where(configuration="plain")["wait.mean"].tolist()
@@ -342,7 +342,7 @@ def test_a_record_says_what_made_it(scenario: Path, tmp_path: Path) -> None:
 @pytest.mark.part(9)
 def test_a_rule_that_is_broken_fails_the_command(scenario: Path, rule: str, code: int, said: str) -> None:
     for seeds in ([], ["--seeds", "1..6"]):
-        found, _, err = run("compare", "default", "helm", "--scenario", scenario, "--fail-if", rule, *seeds)
+        found, _, err = run("simulate", scenario, "--conf", "default", "--conf", "helm", "--fail-if", rule, *seeds)
         assert (found, said in err) == (code, True), err
 
 
@@ -355,9 +355,9 @@ def test_confs_of_one_file_name_are_told_apart(scenario: Path, tmp_path: Path, m
         (["old/volcano.conf", "new/volcano.conf"], ["old/volcano", "new/volcano"]),
         (["a=old/volcano.conf", "b=new/volcano.conf"], ["a", "b"]),
     ):
-        code, out, err = run("compare", *words, "--scenario", scenario, "--json")
+        code, out, err = run("simulate", scenario, *(w for word in words for w in ("--conf", word)), "-o", "json")
         assert (code, json.loads(out)["comparison"]["runs"]) == (0, names), err
-    code, _, err = run("compare", "a=old/volcano.conf", "a=new/volcano.conf", "--scenario", scenario)
+    code, _, err = run("simulate", scenario, "--conf", "a=old/volcano.conf", "--conf", "a=new/volcano.conf")
     assert (code, "'a' is there twice" in err) == (2, True)
 
 
@@ -367,8 +367,8 @@ def test_arguments_are_swept_over_a_grid(scenario: Path, tmp_path: Path) -> None
         "actions: allocate\ntiers: [{plugins: [{name: gang}, {name: binpack, arguments: {binpack.weight: 2}}]}]\n"
     )
     code, out, err = run(
-        "sweep", scenario, "--conf", tmp_path / "b.conf", "--vary", "binpack.weight=1,2", "--vary", "binpack.cpu=1,5",
-        "--seeds", "1..2", "--json",
+        "simulate", scenario, "--conf", tmp_path / "b.conf", "--vary", "binpack.weight=1,2",
+        "--vary", "binpack.cpu=1,5", "--seeds", "1..2", "-o", "json",
     )  # fmt: skip
     assert code == 0, err
     assert json.loads(out)["comparison"]["configurations"] == [
@@ -383,7 +383,7 @@ def test_arguments_are_swept_over_a_grid(scenario: Path, tmp_path: Path) -> None
         ("binpack.wieght=1", "did you mean 'binpack.weight'?"),
         ("binpack=1", "must be PLUGIN.ARGUMENT=VALUE,VALUE"),
     ):
-        code, _, err = run("sweep", scenario, "--conf", tmp_path / "b.conf", "--vary", vary)
+        code, _, err = run("simulate", scenario, "--conf", tmp_path / "b.conf", "--vary", vary)
         assert (code, said in " ".join(err.replace("│", " ").split())) == (2, True), err
 
 
@@ -439,8 +439,8 @@ def test_a_worker_that_is_killed_loses_one_run_of_the_study(scenario: Path, tmp_
 def started(scenario: Path, tmp_path: Path, seeds: str = "1..500") -> subprocess.Popen[str]:
     """A study in a process of its own, of which some runs are done and others run."""
     record = tmp_path / "runs.jsonl"
-    command = [str(Path(sys.executable).with_name("pumice")), "simulate", str(scenario), "--seeds", seeds, "--json"]
-    command += ["--jobs", "2", "--record", str(record)]
+    command = [str(Path(sys.executable).with_name("pumice")), "simulate", str(scenario), "--seeds", seeds, "-o", "json"]
+    command += ["--workers", "2", "--record", str(record)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not (record.exists() and record.read_bytes().count(b"\n") >= 4):
@@ -470,7 +470,7 @@ def test_waits_of_jobs_that_ran_already_are_not_made_up(tmp_path: Path) -> None:
     demo = ROOT / "examples" / "demo"
     assert run("cycle", demo, "--conf", demo / "scheduler.conf", "--save", tmp_path / "now.cycle")[0] == 0
     (tmp_path / "on.yaml").write_text("horizon: 1h\ncluster: {manifests: [now.cycle]}\n")
-    code, out, err = run("simulate", tmp_path / "on.yaml", "--json", "--record", tmp_path / "r.jsonl")
+    code, out, err = run("simulate", tmp_path / "on.yaml", "-o", "json", "--record", tmp_path / "r.jsonl")
     assert code in (0, 1), err
     assert "run time unknown: " in err
     assert "sim.pumice.dev/run-time" in err
@@ -486,7 +486,16 @@ def test_waits_of_jobs_that_ran_already_are_not_made_up(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_backfilling_without_declared_run_times_is_warned_about(scenario: Path, tmp_path: Path) -> None:
     (tmp_path / "easy.conf").write_text("actions: easybackfill\ntiers: [{plugins: [{name: gang}]}]\n")
-    command = ("compare", "default", tmp_path / "easy.conf", "--scenario", scenario, "--report", tmp_path / "r.html")
+    command = (
+        "simulate",
+        scenario,
+        "--conf",
+        "default",
+        "--conf",
+        tmp_path / "easy.conf",
+        "--report",
+        tmp_path / "r.html",
+    )
     code, _, err = run(*command)
     assert code == 0
     said = "no job declares a run time: easybackfill of easy has nothing to plan with"
@@ -494,7 +503,7 @@ def test_backfilling_without_declared_run_times_is_warned_about(scenario: Path, 
     assert said in (tmp_path / "r.html").read_text(), "a warning stands in the report too"
     scenario = tmp_path / "declared.yaml"
     scenario.write_text(SCENARIO.replace("duration: 30m", "duration: 30m, declared: 1.5"))
-    assert said not in run("compare", tmp_path / "easy.conf", "--scenario", scenario)[2]
+    assert said not in run("simulate", scenario, "--conf", tmp_path / "easy.conf")[2]
 
 
 def test_columns_take_what_is_missing_as_nan() -> None:

@@ -34,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def tune(*words: str, code: int = 0) -> Any:
-    result = CliRunner().invoke(app, ["tune", "small.yaml", "--seeds", "1..9", "--jobs", "1", *words])
+    result = CliRunner().invoke(app, ["tune", "small.yaml", "--seeds", "1..9", "--workers", "1", *words])
     assert result.exit_code == code, f"{result.stdout}{result.stderr}"
     return result
 
@@ -49,7 +49,7 @@ def test_what_is_recommended_is_a_conf_with_its_difference_and_a_page(home: Path
     assert "sjf" in [plugin["name"] for tier in conf["tiers"] for plugin in tier["plugins"]]
     page = (home / "out.html").read_text()
     assert "Recommended: wait, mean" in page and "+  - name: sjf" in page and "Seed by seed: tuned" in page
-    again = CliRunner().invoke(app, ["compare", "tuned.conf", "--scenario", "small.yaml"])
+    again = CliRunner().invoke(app, ["simulate", "small.yaml", "--conf", "tuned.conf"])
     assert again.exit_code == 0, again.stderr
 
 

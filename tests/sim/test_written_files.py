@@ -32,7 +32,7 @@ def run(*arguments: object) -> tuple[int, str]:
 
 @pytest.mark.skipif(not Path(FULL).exists(), reason="only some systems have a device that is always full")
 @pytest.mark.parametrize("option", ["--record", "--report", "--log"])
-@pytest.mark.parametrize("seeds", [(), ("--seeds", "1..2", "--jobs", "1")])
+@pytest.mark.parametrize("seeds", [(), ("--seeds", "1..2", "--workers", "1")])
 def test_a_full_disk_names_the_option(scenario: Path, option: str, seeds: tuple[str, ...]) -> None:
     if option == "--log" and seeds:
         return  # the log is that of single runs
@@ -50,7 +50,7 @@ def test_a_page_of_records_that_finds_no_room_is_named(scenario: Path, tmp_path:
 
 
 @pytest.mark.parametrize("horizon", ["0s", "-5h", "0"])
-@pytest.mark.parametrize("command", [("simulate",), ("sweep", "--vary", "gang.x=1,2"), ("tune",), ("plan",)])
+@pytest.mark.parametrize("command", [("simulate",), ("simulate", "--vary", "gang.x=1,2"), ("tune",), ("plan",)])
 def test_a_run_ends_after_it_begins(scenario: Path, command: tuple[str, ...], horizon: str) -> None:
     code, said = run(*command, scenario, f"--horizon={horizon}")
     assert code == 2

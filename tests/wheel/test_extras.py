@@ -164,7 +164,7 @@ def test_the_extra_dashboard_serves_pages(wheel: Path, tmp_path: Path) -> None:
 def test_the_extra_tune_tunes(wheel: Path, tmp_path: Path) -> None:
     scripts = installed(wheel, tmp_path, "tune")
     (tmp_path / "plain.conf").write_text(PLAIN)
-    words = (GUIDE, "--conf", "plain.conf", *TUNED, "--json")
+    words = (GUIDE, "--conf", "plain.conf", *TUNED, "-o", "json")
     said = json.loads(run(scripts / "pumice", "tune", *words, cwd=tmp_path).partition("\n}")[0] + "}")
     assert said["configurations"] >= 2
 

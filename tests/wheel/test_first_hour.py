@@ -56,7 +56,7 @@ def test_a_new_plugin_decides_the_same_in_a_cycle_in_the_simulator_and_behind_ht
     assert "2 passed" in run(scripts / "python", "-m", "pytest", "-q", "-W", "error", "rack", cwd=home)
 
     ours = ("--conf", "scheduler.conf", "--plugins-dir", "plugins")
-    cycle = json.loads(run(pumice, "cycle", "cluster.yaml", *ours, "--json", cwd=folder))
+    cycle = json.loads(run(pumice, "cycle", "cluster.yaml", *ours, "-o", "json", cwd=folder))
     assert cycle["errors"] == cycle["warnings"] == []
     assert cycle["binds"] == {
         "default/large-0": "a",
@@ -66,13 +66,13 @@ def test_a_new_plugin_decides_the_same_in_a_cycle_in_the_simulator_and_behind_ht
         "default/small-2": "b",
     }
 
-    run(pumice, "simulate", "scenario.yaml", "--only", "rack", "--horizon", "1h", "--log", "log", cwd=folder)
+    run(pumice, "simulate", "scenario.yaml", "--conf", "rack", "--horizon", "1h", "--log", "log", cwd=folder)
     binds = re.findall(r"^0\.000 bind (\S+) (\S+)$", (folder / "log").read_text(), re.MULTILINE)
     assert dict(binds) == cycle["binds"]
 
     with served(pumice, "extender", "serve", "plugins/rack.py", "--conf", "scheduler.conf", cwd=folder) as port:
         conf = folder / "extender.conf"
         conf.write_text(conf.read_text().replace("127.0.0.1:8888", f"127.0.0.1:{port}"))
-        over_http = json.loads(run(pumice, "cycle", "cluster.yaml", "--conf", conf, "--json", cwd=folder))
+        over_http = json.loads(run(pumice, "cycle", "cluster.yaml", "--conf", conf, "-o", "json", cwd=folder))
         assert over_http["binds"] == cycle["binds"]
         assert over_http["errors"] == []

@@ -31,13 +31,7 @@ COMMANDS: Final = (
     ),
     *section(
         "Simulate",
-        CommandEntry("simulate", "pumice.cli.simulate:simulate", "Run a scenario under each of its configurations."),
-        CommandEntry(
-            "compare",
-            "pumice.cli.simulate:compare_confs",
-            "Run one scenario under several configurations, side by side.",
-        ),
-        CommandEntry("sweep", "pumice.cli.sweep:sweep", "Run a scenario for every value of an argument."),
+        CommandEntry("simulate", "pumice.cli.simulate:simulate", "Run a scenario under one or several configurations."),
         CommandEntry("tune", "pumice.cli.tune:tune", "Search a conf's arguments for what holds on days held out."),
         CommandEntry("plan", "pumice.cli.plan:plan", "Say how many nodes a goal needs, and what failures would do."),
         CommandEntry("trace", "pumice.cli.trace:app", "Make a trace of a history or a log, and show what is in one."),

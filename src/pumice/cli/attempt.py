@@ -9,7 +9,7 @@ import typer
 
 from pumice.cli import render
 from pumice.cli.live import AnswersPlace, run
-from pumice.cli.options import JsonOption, Output, OutputOption, as_json
+from pumice.cli.options import Output, OutputOption
 from pumice.errors import InvalidInput
 
 
@@ -19,7 +19,6 @@ def attempt(
     ],
     place: AnswersPlace,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Say whether a job would start now, or likely when, where, who would be evicted, what it does to its queue.
 
@@ -38,7 +37,7 @@ def attempt(
         tried = place.desk().attempt_and_wait(objects).answer()
     else:
         tried = run(place.asker().attempt(objects))
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data(tried)
     else:
         answer_text.show_tried(tried)

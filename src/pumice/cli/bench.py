@@ -9,7 +9,7 @@ import typer
 from pumice.bench.figures import FIGURES
 from pumice.bench.pairs import FEWEST
 from pumice.cli import render
-from pumice.cli.options import JsonOption, Output, OutputOption, as_json
+from pumice.cli.options import Output, OutputOption
 from pumice.cli.usage import WrongUsage
 
 
@@ -33,7 +33,6 @@ def bench(
     ] = 9,
     times: Annotated[bool, typer.Option("--times", help="Also show the time of each action and plugin.")] = False,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Measure how long one whole scheduling cycle takes, on clusters of several shapes. Nothing is carried out."""
     from pumice.bench.children import run_shape
@@ -42,20 +41,20 @@ def bench(
     if shapes and "scale" in shapes:
         if len(shapes) > 1 or commit is not None:
             raise WrongUsage("scale: is measured alone, without other shapes and without --against")
-        _scale(as_json(output, json))
+        _scale(output is Output.JSON)
         return
     for name in shapes or ():
         if name not in SHAPES:
             raise WrongUsage(f"shape {name!r}: must be one of {', '.join(SHAPES)}")
     names = list(dict.fromkeys(shapes or SHAPES))
     if commit is not None:
-        _compare(commit, names, pairs, as_json(output, json))
+        _compare(commit, names, pairs, output is Output.JSON)
         return
     results: dict[str, dict[str, Any]] = {}
     for name in names:
         render.note(f"{name} …")
         results[name] = run_shape(name, repeat)
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data(results)
     else:
         show(results)

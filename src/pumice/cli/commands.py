@@ -15,7 +15,21 @@ Function = TypeVar("Function", bound=Callable[..., None])
 
 
 class PumiceCommand(TyperCommand):
-    """A command in whose usage line a name is what must be given, and a name in brackets what may be."""
+    """A command in whose usage line a name is what must be given, and a name in brackets what may be.
+
+    Its help ends with the lines below ``Examples:`` in the function's docstring.
+    """
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        text, _, examples = inspect.cleandoc(settings.get("help") or "").partition("\n\nExamples:\n")
+        super().__init__(*args, **{**settings, "help": text})
+        self.examples = tuple(line.strip() for line in examples.splitlines())
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        if self.examples:
+            with formatter.section("Examples"):
+                for line in self.examples:
+                    formatter.write(f"{'':{formatter.current_indent}}{line}\n")
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]

@@ -9,7 +9,7 @@ import typer
 
 from pumice.cli import render
 from pumice.cli.commands import Commands
-from pumice.cli.options import JsonOption, Output, OutputOption, PluginsDirOption, as_json, lines_of, registry_with
+from pumice.cli.options import Output, OutputOption, PluginsDirOption, lines_of, registry_with
 from pumice.cli.usage import WrongUsage
 from pumice.errors import PluginLoadError
 from pumice.texts import read_text
@@ -29,7 +29,6 @@ def check(
     file: FileArgument,
     plugins_dir: PluginsDirOption = None,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Say everything that is wrong with FILE or has no effect. Exit code 1 if there is anything.
 
@@ -48,14 +47,14 @@ def check(
     except PluginLoadError as exc:
         problems = tuple(Problem(BROKEN_PLUGIN, line, "", None, "") for line in lines_of(exc))
     else:
-        if as_json(output, json):
+        if output is Output.JSON:
             render.data({"ok": True, "problems": [], "warnings": raised, "digest": loaded.conf.digest})
         else:
             for text in raised:
                 render.warning(text)
             render.line(f"{file}: good ({_size(loaded)})", style="green")
         return
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data({"ok": False, "problems": [{**_problem(p), "message": p.message} for p in problems]})
     else:
         for problem in problems:
@@ -68,7 +67,6 @@ def explain(
     file: OptionalFile = None,
     plugins_dir: PluginsDirOption = None,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Show which plugins really run at each extension point, in order."""
     from pumice.config.explain import explain as explain_conf
@@ -77,7 +75,7 @@ def explain(
 
     loaded, registry = _load(file, plugins_dir)
     chains = explain_conf(loaded.conf, catalogue_of(registry, hooks=True, conf=loaded.conf).hooks)
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data(chains)
         return
     for text in chains_as_text(chains).splitlines():
@@ -95,7 +93,6 @@ def lint(
     ] = "",
     plugins_dir: PluginsDirOption = None,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Name the known traps that FILE steps into. Exit code 1 if one of them is an error."""
     from pumice.config.findings import Severity
@@ -108,7 +105,7 @@ def lint(
     loaded, registry = _load(file, plugins_dir)
     catalogue = catalogue_of(registry, hooks=True, conf=loaded.conf)
     findings = lint_for_volcano(loaded.conf, catalogue) if reader else lint_conf(loaded.conf, catalogue)
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data(findings)
     else:
         colours = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: ""}

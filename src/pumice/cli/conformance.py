@@ -9,7 +9,7 @@ import typer
 
 from pumice.cli import render
 from pumice.cli.commands import Commands
-from pumice.cli.options import JsonOption, Output, OutputOption, PluginsDirOption, as_json, registry_with
+from pumice.cli.options import Output, OutputOption, PluginsDirOption, registry_with
 
 if TYPE_CHECKING:
     from pumice.conformance.runner import Result
@@ -40,7 +40,6 @@ def run(
     ] = None,
     plugins_dir: PluginsDirOption = None,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Run every case below the paths; exit code 0 only if none failed."""
     from pumice.conformance.runner import CaseOutcome
@@ -54,7 +53,7 @@ def run(
         needs=need or (),
         without_needs=without_need or (),
     )
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data(as_data(suite))
     else:
         _print(suite, verbose)

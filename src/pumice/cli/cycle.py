@@ -13,12 +13,10 @@ from pumice.cli.options import (
     CompatOption,
     ConfOption,
     JobArgument,
-    JsonOption,
     Output,
     OutputOption,
     PathsArgument,
     PluginsDirOption,
-    as_json,
     load_conf,
     registry_with,
 )
@@ -42,7 +40,6 @@ def cycle(
     ] = False,
     limit: Annotated[int, typer.Option(metavar="N", min=0, help="Explain at most this many waiting jobs.")] = 50,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Run one scheduling cycle: who goes where, and why the rest does not. Nothing is carried out."""
     from pumice import saved
@@ -54,7 +51,7 @@ def cycle(
     file = begun.record() if save is not None else None
     waiting = outcome.Waiting(limit)
     ran = begun.run(waiting.inspect)
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data(outcome.as_data(ran.report, waiting))
     else:
         outcome.show(ran.state, ran.report, waiting)
@@ -75,7 +72,6 @@ def explain(
     plugins_dir: PluginsDirOption = None,
     compat: CompatOption = None,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Say why JOB waits: its place, what stopped it, the nodes by reason, the nearest miss, what would help."""
     from pumice.answers.finding import find_job
@@ -90,7 +86,7 @@ def explain(
         found.append(explain_job(ssn, find_job(ssn.state, job)))
 
     cycle_of(paths, _conf(conf, compat, registry), registry).run(inspect)
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data(found[0])
     else:
         explanation.show(found[0])
@@ -101,7 +97,6 @@ def replay(
     conf: ConfOption = None,
     plugins_dir: PluginsDirOption = None,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Run a saved cycle again; with --conf, show what another conf would have decided.
 
@@ -117,7 +112,7 @@ def replay(
     ran = run_again(cycle, registry, conf=other)
     changes = differences(cycle.decisions, ran.decisions)
     same = cycle.decisions == ran.decisions if other is None else not changes
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data({"same": same, "saved": cycle.decisions, "now": ran.decisions, "differences": changes})
     elif same:
         render.line(f"the same {counted(len(ran.decisions), 'decision')}", style="green")

@@ -10,7 +10,7 @@ import typer
 
 from pumice.cli import render
 from pumice.cli.commands import Commands
-from pumice.cli.options import JsonOption, Output, OutputOption, as_json
+from pumice.cli.options import Output, OutputOption
 from pumice.cli.usage import WrongUsage, web_address
 from pumice.errors import InvalidInput
 from pumice.words import counted
@@ -149,7 +149,6 @@ def check(
     ca_file: Annotated[Path | None, typer.Option("--ca-file", metavar="FILE", help="CA of the extender.")] = None,
     token_file: Annotated[Path | None, typer.Option("--token-file", metavar="FILE", help="Bearer token.")] = None,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Ask a running extender every verb. Says how it answers, and fails if an answer breaks the contract."""
     from pumice.cli.policies import pairs
@@ -168,7 +167,7 @@ def check(
         token_file=str(token_file) if token_file else "",
     )
     verdicts = check_extender(transport, dialect=dialect, paths=pairs("--verb", verb or []), verbs=only or ())
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data([_verdict_data(verdict) for verdict in verdicts])
     else:
         _show_verdicts(verdicts)
@@ -207,7 +206,6 @@ def replay(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8081,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Answer from a cassette in place of the extender. Or ask an extender what the cassette asks."""
     from pumice.extender import cassette as cassettes
@@ -221,7 +219,7 @@ def replay(
             run_until_told(cassettes.player(exchanges, loose=loose), {"log_level": "warning"}, [listening])
         return
     found = cassettes.differences(exchanges, against)
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data(
             {
                 "asked": len(exchanges),

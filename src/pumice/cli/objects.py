@@ -9,7 +9,7 @@ import typer
 from pumice.cli import render
 from pumice.cli.commands import Commands
 from pumice.cli.live import NamespaceOption, ObjectsPlace, SchedulerPlace, run
-from pumice.cli.options import JobArgument, JsonOption, Output, OutputOption, as_json
+from pumice.cli.options import JobArgument, Output, OutputOption
 
 jobs = Commands(help="Jobs of a cluster.", no_args_is_help=True)
 queues = Commands(help="Queues of a cluster.", no_args_is_help=True)
@@ -27,7 +27,6 @@ def job_list(
     ] = False,
     place: ObjectsPlace,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """List the jobs."""
     from pumice.answers.finding import find_queue
@@ -45,7 +44,7 @@ def job_list(
         if queue in (None, state.jobs[uid].queue) and namespace in (None, state.jobs[uid].namespace)
     ]
     rows = [object_rows.job_row(job, with_namespace=namespace is None) for job in chosen]
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data([object_rows.named(object_rows.JOB_COLUMNS, row) for row in rows])
     else:
         object_rows.show_jobs(rows)
@@ -57,7 +56,6 @@ def job_view(
     place: ObjectsPlace,
     namespace: NamespaceOption = None,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Show one job and its tasks."""
     from pumice.answers.finding import find_job
@@ -66,7 +64,7 @@ def job_view(
     where = namespace or "" if place.paths else place.namespace(job, namespace)
     state = place.cluster() if place.paths else run(place.asker().cluster(where))
     found = find_job(state, job, where)
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data(object_rows.job_data(found))
     else:
         object_rows.show_job(found)
@@ -76,14 +74,13 @@ def job_view(
 def queue_list(
     place: ObjectsPlace,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """List the queues. Of a running cluster, with the jobs that you may list."""
     from pumice.cli import object_rows
 
     state = place.cluster() if place.paths else run(place.asker().queues())
     rows = [object_rows.queue_row(state.queues[name]) for name in sorted(state.queues)]
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data([object_rows.named(object_rows.QUEUE_COLUMNS, row) for row in rows])
     else:
         object_rows.show_queues(rows)
@@ -94,14 +91,13 @@ def queue_get(
     name: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")],
     place: SchedulerPlace,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Show one queue. What it holds now and after the next cycle, what it deserves under the conf, what bounds it."""
     if not place.paths:
         from pumice.cli import answer_text
 
         standing = run(place.asker().standing_or_object(name, render.note))
-        if as_json(output, json):
+        if output is Output.JSON:
             render.data(standing)
         else:
             answer_text.show_standing(standing)
@@ -115,7 +111,7 @@ def queue_get(
     held = [queue.allocated.as_written()]
     report = begun.dry_run(lambda ssn: held.append(ssn.queues[name].allocated.as_written()))
     sums = object_rows.queue_sums(queue, held[0], held[1], report.gauges)
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data(object_rows.queue_data(queue, sums))
     else:
         object_rows.show_queue(queue, sums)

@@ -26,7 +26,6 @@ class Output(StrEnum):
 
 
 OutputOption = Annotated[Output, typer.Option("-o", "--output", metavar="FORMAT", help="Print a table or json.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 PathsArgument = Annotated[
     list[Path], typer.Argument(metavar="PATH...", help="Manifests (files or directories), or one saved cycle.")
 ]
@@ -41,11 +40,6 @@ PluginsDirOption = Annotated[
 CompatOption = Annotated[
     str | None, typer.Option("--compat", metavar="PROFILE", help="Decide as another scheduler would: volcano or kai.")
 ]
-
-
-def as_json(output: Output, json: bool) -> bool:
-    """Whether the result is for programs."""
-    return json or output is Output.JSON
 
 
 def registry_with(plugins_dir: Path | None) -> Registry:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from pumice.cli.options import JsonOption, Output, OutputOption, as_json
-from pumice.cli.play_options import OneConfOptions, ScenarioArgument, SetSeedsOption
+from pumice.cli.options import Output, OutputOption
+from pumice.cli.play_options import OneConfOptions, ScenarioArgument, SeedsOption
 
 
 def plan(
@@ -35,16 +35,15 @@ def plan(
     repair: Annotated[
         str | None, typer.Option("--repair", metavar="TIME", help="How long after that they are back; else never.")
     ] = None,
-    seeds: SetSeedsOption = "1..10",
+    seeds: SeedsOption = None,
     play: OneConfOptions,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Find how many nodes a goal needs, or say what more load or failing nodes would do."""
     from pumice.cli.planning import PlanOptions, go
     from pumice.cli.progress import terminable
 
     opened, name, chosen = play.opened(scenario)
-    asked = PlanOptions(goal, vary, between, load, fail, at, repair, seeds, play.jobs)
+    asked = PlanOptions(goal, vary, between, load, fail, at, repair, "1..10" if seeds is None else seeds, play.workers)
     with terminable():
-        go(opened.world({name: chosen}), name, asked, play.report, as_json(output, json))
+        go(opened.world({name: chosen}), name, asked, play.report, output is Output.JSON)

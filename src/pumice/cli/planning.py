@@ -48,7 +48,7 @@ class PlanOptions:
     at: str | None
     repair: str | None
     seeds: str
-    jobs: int | None
+    workers: int | None
 
     def gate(self) -> Gate | None:
         """The goal."""
@@ -143,7 +143,7 @@ def go(world: StudyWorld, configuration: str, asked: PlanOptions, report: Path |
             raise typer.BadParameter(str(exc), param_hint="--vary") from exc
     Files(report=report).prepare(1)
     say_warnings(scenario)
-    with study_bar(None) as tell, executor_of(asked.jobs or usable_cores()) as executor:
+    with study_bar(None) as tell, executor_of(asked.workers or usable_cores()) as executor:
         player = VariantPlayer(world, configuration, seeds, executor, tell, keep=variant.failure is not None)
         if asked.vary is not None:
             assert goal is not None

@@ -41,16 +41,14 @@ SeedOption = Annotated[
     int | None, typer.Option("--seed", metavar="N", help="Other random draws than the scenario's own.")
 ]
 SeedsOption = Annotated[
-    str | None,
-    typer.Option("--seeds", metavar="SEEDS", help="Play many seeds, pair by pair: 1..30, or 1,4,9. Traces are shaken."),
+    str | None, typer.Option("--seeds", metavar="SEEDS", help="Play many seeds, pair by pair: 1..30, 30 or 1,4,9.")
 ]
-SetSeedsOption = Annotated[
-    str, typer.Option("--seeds", metavar="SEEDS", help="The seeds to play, pair by pair: 1..30, or 1,4,9.")
+CONFS = "A configuration of the scenario, a file, NAME=FILE, default or helm"
+ConfsOption = Annotated[
+    list[str] | None, typer.Option("--conf", metavar="CONF", help=f"{CONFS} (repeatable); else all of the scenario.")
 ]
-"""Of commands that always play many."""
 StartConfOption = Annotated[
-    str | None,
-    typer.Option("--conf", metavar="CONF", help="A configuration of the scenario or a file; else the first one."),
+    str | None, typer.Option("--conf", metavar="CONF", help=f"{CONFS}; else the first of the scenario.")
 ]
 UntilSureOption = Annotated[
     str | None,
@@ -60,9 +58,9 @@ UntilSureOption = Annotated[
         help="Play seeds until the change in mean wait ('wait.p95 5%': another figure) is known to within this: 5%.",
     ),
 ]
-JobsOption = Annotated[
+WorkersOption = Annotated[
     int | None,
-    typer.Option("--jobs", metavar="N", min=1, max=MOST_PROCESSES, help="Processes that play; else one for each core."),
+    typer.Option("--workers", metavar="N", min=1, max=MOST_PROCESSES, help="Worker processes; else one for each core."),
 ]
 FailIfOption = Annotated[
     list[str] | None,
@@ -87,7 +85,7 @@ class OneConfOptions:
     """How a scenario is played with one configuration to begin with."""
 
     conf: StartConfOption = None
-    jobs: JobsOption = None
+    workers: WorkersOption = None
     horizon: HorizonOption = None
     report: ReportOption = None
     plugins_dir: DirectoryOption = None
@@ -108,7 +106,7 @@ class PlayOptions:
     seed: SeedOption = None
     seeds: SeedsOption = None
     until_sure: UntilSureOption = None
-    jobs: JobsOption = None
+    workers: WorkersOption = None
     horizon: HorizonOption = None
     fail_if: FailIfOption = None
     report: ReportOption = None
@@ -131,8 +129,11 @@ class PlayOptions:
 
         return Files(self.report, self.record, self.log, self.save, self.history)
 
-    def study(self) -> StudyOptions:
+    def study(self, default_seeds: str | None) -> StudyOptions:
         """Which seeds, on how many processes, and what makes it fail."""
         from pumice.cli.studies import StudyOptions
 
-        return StudyOptions(self.seed, self.seeds, self.until_sure, self.jobs, tuple(self.fail_if or ()))
+        many = self.seeds
+        if many is None and self.seed is None and self.until_sure is None:
+            many = default_seeds
+        return StudyOptions(self.seed, many, self.until_sure, self.workers, tuple(self.fail_if or ()))

@@ -11,7 +11,7 @@ import typer
 from pumice.cli import render, scaffold
 from pumice.cli.commands import Commands
 from pumice.cli.layout import LONGEST_WORD
-from pumice.cli.options import JsonOption, Output, OutputOption, PluginsDirOption, as_json, lines_of, registry_with
+from pumice.cli.options import Output, OutputOption, PluginsDirOption, lines_of, registry_with
 from pumice.errors import InvalidInput, PluginLoadError
 from pumice.words import counted
 
@@ -31,7 +31,6 @@ def plugins(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show one plugin.")] = None,
     plugins_dir: PluginsDirOption = None,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """List the plugins and the arguments they read, or show one. Exit code 1 if some cannot be loaded."""
     from pumice.scheduler.assembly import points_of
@@ -46,7 +45,7 @@ def plugins(
         for line in registry.broken.values():
             render.warning(line)
         found = [registry.plugins[n] for n in sorted(registry.plugins)]
-        if as_json(output, json):
+        if output is Output.JSON:
             render.data([_as_data(info) for info in found])
             return
         render.table(
@@ -65,7 +64,7 @@ def plugins(
         hint = f"; did you mean {near!r}?" if near else "; `pumice plugins` lists them"
         raise InvalidInput(f"plugin {name!r}: there is none of that name{hint}")
     points = points_of(info)
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data({**_as_data(info), "points": points})
         return
     render.heading(info.name, info.origin)
@@ -87,12 +86,11 @@ def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The plugin's name, such as spot-first.")],
     directory: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Where its folder is made.")] = Path(),
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Make a working plugin with its test, in a folder of its own."""
     made = scaffold.new_plugin(name, directory)
     folder = directory / name
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data({"folder": str(folder), "files": [str(path) for path in made]})
         return
     for path in made:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pumice.cli import render
-from pumice.cli.options import JsonOption, Output, OutputOption, as_json
+from pumice.cli.options import Output, OutputOption
 from pumice.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ def points(
         str | None, typer.Argument(metavar="[NAME]", help="Show one point: predicate, PredicateFn, …")
     ] = None,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """List the extension points, or show one."""
     from pumice.framework.points import POINTS
@@ -32,12 +31,12 @@ def points(
     everybody = who(default_registry())
     if name is not None:
         point = find(name)
-        if as_json(output, json):
+        if output is Output.JSON:
             render.data(as_data(point, everybody))
         else:
             _show(point, everybody)
         return
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data([as_data(p, everybody) for p in POINTS.values()])
         return
     render.table(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pumice.cli.options import JsonOption, Output, OutputOption, as_json
+from pumice.cli.options import Output, OutputOption
 from pumice.cli.play_options import FailIfOption
 
 
@@ -24,9 +24,8 @@ def report(
     title: Annotated[str, typer.Option("--title", metavar="TEXT", help="What stands above the page.")] = "",
     fail_if: FailIfOption = None,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Compare runs that were recorded: several seeds pair by pair, single ones side by side."""
     from pumice.cli.recorded import compare_recorded
 
-    compare_recorded(records, page, first, title, tuple(fail_if or ()), as_json(output, json))
+    compare_recorded(records, page, first, title, tuple(fail_if or ()), output is Output.JSON)

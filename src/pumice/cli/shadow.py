@@ -11,11 +11,9 @@ from pumice.cli import render
 from pumice.cli.cluster_options import WATCHED, Context, Kubeconfig, WatchedNames
 from pumice.cli.options import (
     CompatOption,
-    JsonOption,
     Output,
     OutputOption,
     PluginsDirOption,
-    as_json,
     load_conf,
     registry_with,
 )
@@ -58,7 +56,6 @@ def shadow(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Say what a conf would decide otherwise than the scheduler that runs. Only reads; nothing is written anywhere.
 
@@ -75,7 +72,7 @@ def shadow(
         plugins = plugin_directory(scenario)
     registry = registry_with(plugins)
     candidate = assemble(load_conf(conf, registry, compat), registry)
-    data = as_json(output, json)
+    data = output is Output.JSON
     if scenario is not None:
         if lasting is not None or scheduler_name:
             raise WrongUsage("--for and --scheduler-name: only beside a cluster, not with SCENARIO")

@@ -1,53 +1,44 @@
-"""``pumice simulate`` and ``pumice compare``: a scenario under one or several configurations."""
+"""``pumice simulate``: a scenario under one or several configurations, on one seed or on many."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pumice.cli.options import JsonOption, Output, OutputOption, as_json
-from pumice.cli.play_options import PlayOptions, ScenarioArgument
+from pumice.cli.options import Output, OutputOption
+from pumice.cli.play_options import ConfsOption, PlayOptions, ScenarioArgument
 
 
 def simulate(
     scenario: ScenarioArgument,
     *,
-    only: Annotated[
+    confs: ConfsOption = None,
+    vary: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="NAME", help="Only this configuration of the scenario (repeatable)."),
+        typer.Option(
+            "--vary",
+            metavar="PLUGIN.ARGUMENT=VALUES",
+            help="Also play the configuration with other values: 'binpack.weight=1,2,5' (repeatable: a grid).",
+        ),
     ] = None,
     play: PlayOptions,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
-    """Run a scenario under each of its configurations, and compare them if there are several."""
+    """Run a scenario under each of its configurations, or those given, and compare them.
+
+    With --vary, one configuration is played with every combination of values,
+    on seeds 1..7 unless --seeds says others.
+
+    Examples:
+        pumice simulate day.yaml --conf default --conf mine.conf --seeds 1..8
+        pumice simulate day.yaml --conf mine.conf --vary binpack.weight=1,5
+    """
+    from pumice.cli.opening import chosen_confs, varied_confs
     from pumice.cli.playing import go
 
     opened = play.opened(scenario)
-    confs = opened.scenario.configurations
-    if only:
-        unknown = next((name for name in only if name not in confs), None)
-        if unknown is not None:
-            raise typer.BadParameter(f"{unknown!r} is not one of {', '.join(confs)}", param_hint="--only")
-        confs = {name: confs[name] for name in only}
-    go(opened, confs, play.files(), play.study(), as_json(output, json))
-
-
-def compare_confs(
-    confs: Annotated[
-        list[str],
-        typer.Argument(metavar="CONF...", help="Configuration files, or `default` and `helm` for those built in."),
-    ],
-    scenario: Annotated[Path, typer.Option("--scenario", metavar="FILE", help="What to play under each of them.")],
-    play: PlayOptions,
-    output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
-) -> None:
-    """Run one scenario under several configurations, side by side."""
-    from pumice.cli.opening import chosen_confs
-    from pumice.cli.playing import go
-
-    opened = play.opened(scenario)
-    go(opened, chosen_confs(confs, opened.catalogue), play.files(), play.study(), as_json(output, json))
+    chosen = chosen_confs(opened, confs or [])
+    if vary:
+        chosen = varied_confs(opened, chosen if confs else dict([next(iter(chosen.items()))]), vary)
+    go(opened, chosen, play.files(), play.study("1..7" if vary else None), output is Output.JSON)

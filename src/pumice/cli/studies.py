@@ -43,9 +43,9 @@ class Files:
         :raises InvalidInput: one of them cannot.
         """
         if self.save is not None and configurations > 1:
-            raise InvalidInput(f"--save: must say with --only which of the {configurations} configurations is saved")
+            raise InvalidInput(f"--save: saves one configuration of {configurations}; say which with --conf")
         if self.history is not None and configurations > 1:
-            raise InvalidInput(f"--history: must say with --only whose of the {configurations} configurations it is")
+            raise InvalidInput(f"--history: writes one configuration of {configurations}; say which with --conf")
         for field in fields(self):
             path: Path | None = getattr(self, field.name)
             if path is None:
@@ -70,7 +70,7 @@ class StudyOptions:
     seed: int | None = None
     seeds: str | None = None
     until_sure: str | None = None
-    jobs: int | None = None
+    workers: int | None = None
     fail_if: tuple[str, ...] = ()
 
     @property
@@ -141,7 +141,7 @@ def play_study(world: StudyWorld, files: Files, wanted: StudyOptions, as_data: b
     if not scenario.is_drawn:
         render.warning("nothing in this scenario is drawn from the seed: every seed may give the same run")
     first = seeds[0] if seeds else scenario.setting.seed
-    processes = min(wanted.jobs or usable_cores(), len(seeds or [1] * MOST_SEEDS) * len(scenario.configurations))
+    processes = min(wanted.workers or usable_cores(), len(seeds or [1] * MOST_SEEDS) * len(scenario.configurations))
     total = None if sure or seeds is None else len(seeds) * len(scenario.configurations)
     with _records(files.record) as write, study_bar(total) as tell, executor_of(processes) as executor:
 

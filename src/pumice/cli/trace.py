@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pumice.cli.commands import Commands
-from pumice.cli.options import JsonOption, Output, OutputOption, as_json
+from pumice.cli.options import Output, OutputOption
 
 app = Commands(help="Make a trace of a history or another log, and show what is in one.", no_args_is_help=True)
 
@@ -33,21 +33,19 @@ def make(
     ],
     redact: Annotated[bool, typer.Option("--redact", help="New names for jobs, users, queues and nodes.")] = False,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Make a trace of our own format. Of a history also the scenario that plays it, beside the trace."""
     from pumice.cli.tracing import make_trace
 
-    make_trace(kind.value, path, write, redact, as_json(output, json))
+    make_trace(kind.value, path, write, redact, output is Output.JSON)
 
 
 @app.command()
 def info(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A trace of any format, or a history.")],
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Show what is in a trace or a history. Jobs, sizes, run times, queues; of a history also waits and evictions."""
     from pumice.cli.tracing import show_trace
 
-    show_trace(path, as_json(output, json))
+    show_trace(path, output is Output.JSON)

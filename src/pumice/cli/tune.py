@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pumice.cli.options import JsonOption, Output, OutputOption, as_json
+from pumice.cli.options import Output, OutputOption
 from pumice.cli.play_options import OneConfOptions, ScenarioArgument
 
 
@@ -52,7 +52,6 @@ def tune(
     ] = None,
     play: OneConfOptions,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Search the arguments of a conf by simulation, and recommend what is better on days that had no part in it."""
     from pumice.cli.extras import needs
@@ -62,6 +61,6 @@ def tune(
     needs("optuna")
     opened, _, base = play.opened(scenario)
     figures = tuple(objectives or ("wait.mean",))
-    asked = TuneOptions(tuple(over or ()), figures, runs, seeds, split, queue_loss, seed, study, write, play.jobs)
+    asked = TuneOptions(tuple(over or ()), figures, runs, seeds, split, queue_loss, seed, study, write, play.workers)
     with terminable():
-        go(opened, base, asked, play.report, as_json(output, json))
+        go(opened, base, asked, play.report, output is Output.JSON)

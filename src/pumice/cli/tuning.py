@@ -53,7 +53,7 @@ class TuneOptions:
     seed: int
     study: Path | None
     write: Path | None
-    jobs: int | None
+    workers: int | None
 
     def wanted(self) -> Objectives:
         """The figures, and what no queue may lose."""
@@ -114,7 +114,7 @@ def go(
     worlds = {part: StudyWorld(world.under({BASE: base}), opened.plugins) for part, world in parts.items()}
     stamp = _stamp(scenario, start, knobs, split, wanted, asked)
     before = _cpu_s()
-    with study_bar(None) as tell, executor_of(asked.jobs or usable_cores()) as executor:
+    with study_bar(None) as tell, executor_of(asked.workers or usable_cores()) as executor:
         evaluate = Evaluations(worlds, executor=executor, path=asked.study, stamp=stamp, watch=tell)
         try:
             tuning = tune(

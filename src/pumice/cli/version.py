@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 
 from pumice.cli import release
-from pumice.cli.options import JsonOption, Output, OutputOption, as_json
+from pumice.cli.options import Output, OutputOption
 
 
-def version(output: OutputOption = Output.TABLE, json: JsonOption = False) -> None:
+def version(output: OutputOption = Output.TABLE) -> None:
     """Print the version."""
-    if as_json(output, json):
+    if output is Output.JSON:
         from pumice.cli import render
 
         render.data({"version": release.number(), "python": sys.version.split()[0]})

@@ -9,7 +9,7 @@ import typer
 
 from pumice.cli import render
 from pumice.cli.live import AnswersPlace, NamespaceOption, run
-from pumice.cli.options import JsonOption, Output, OutputOption, as_json
+from pumice.cli.options import Output, OutputOption
 from pumice.cli.usage import WrongUsage
 from pumice.texts import read_text
 
@@ -56,7 +56,6 @@ def what_if(
     place: AnswersPlace,
     namespace: NamespaceOption = None,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Say what would be decided otherwise: with other queues, more nodes, a node drained, another conf.
 
@@ -89,7 +88,7 @@ def what_if(
         if asked.job and "/" not in asked.job:
             asked = replace(asked, job=f"{place.namespace(asked.job, namespace)}/{asked.job}")
         answer = run(asker.what_if(asked))
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data(answer)
     else:
         show_what_if(answer)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pumice.cli import render
 from pumice.cli.live import AnswersPlace, NamespaceOption, run
-from pumice.cli.options import JobArgument, JsonOption, Output, OutputOption, as_json
+from pumice.cli.options import JobArgument, Output, OutputOption
 
 if TYPE_CHECKING:
     from pumice.answers.when.answer import WhenAnswer
@@ -18,7 +18,6 @@ def when(
     place: AnswersPlace,
     namespace: NamespaceOption = None,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Say when JOB will likely start: a range, what it rests on, and what it assumes.
 
@@ -28,7 +27,7 @@ def when(
         answer = place.desk().when(job, namespace or "").answer()
     else:
         answer = run(place.asker().when(job, place.namespace(job, namespace)))
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data(answer)
     else:
         show_when(answer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pumice.cli import render
 from pumice.cli.live import AnswersPlace, NamespaceOption, run
-from pumice.cli.options import JobArgument, JsonOption, Output, OutputOption, as_json
+from pumice.cli.options import JobArgument, Output, OutputOption
 
 
 def why(
@@ -12,7 +12,6 @@ def why(
     place: AnswersPlace,
     namespace: NamespaceOption = None,
     output: OutputOption = Output.TABLE,
-    json: JsonOption = False,
 ) -> None:
     """Say what JOB waits for, when it will likely start, its place, how its queue stands, what would help.
 
@@ -24,7 +23,7 @@ def why(
         answer = place.desk().when(job, namespace or "").why_and_when()
     else:
         answer = run(place.asker().why(job, place.namespace(job, namespace)))
-    if as_json(output, json):
+    if output is Output.JSON:
         render.data(answer)
     else:
         answer_text.show_why(answer)

@@ -432,19 +432,19 @@ def test_the_command_gives_a_range_with_what_it_rests_on(tmp_path: Path, monkeyp
 
     pumice("simulate", "day.yaml", "--history", "past", "--save", "now.cycle")
     waits = next(s.job for s in reversed(read_history(Path("past")).jobs) if s.placed is None)
-    said = json.loads(pumice("when", waits, "now.cycle", "--history", "past", "--json"))
+    said = json.loads(pumice("when", waits, "now.cycle", "--history", "past", "-o", "json"))
     assert 0 <= said["low"] < said["likely"] < said["high"]
     assert said["measured"]
     shown = pumice("when", waits, "now.cycle", "--history", "past")
     assert "likely starts in" in shown and "8 of 10 times so far" in shown
     assert "a guess" in pumice("when", waits, "now.cycle")
-    why = json.loads(pumice("why", waits, "now.cycle", "--history", "past", "--json"))
+    why = json.loads(pumice("why", waits, "now.cycle", "--history", "past", "-o", "json"))
     assert why["when"] == said
     assert "likely start " in pumice("why", waits, "now.cycle", "--history", "past")
     none = CliRunner().invoke(app, ["when", "nobody", "now.cycle"])
     assert none.exit_code == 1 and "nobody" in none.stderr
     supposed = "now.cycle", "--history", "past", "--more", "9xn-0", "--job", waits
-    then = json.loads(pumice("what-if", *supposed, "--json"))["job"]
+    then = json.loads(pumice("what-if", *supposed, "-o", "json"))["job"]
     assert (then["before"]["high"], then["before"]["measured"]) == (said["high"], True)
     assert then["after"]["fate"] == "starts" or then["after"]["high"] < said["high"]
     assert "9 more nodes like n-0" in pumice("what-if", *supposed)

@@ -1,6 +1,6 @@
 """``study``: a scenario under several configurations on many seeds, as tables, comparisons and plots.
 
-The commands ``simulate --seeds``, ``compare --seeds`` and ``sweep`` are made of the same parts: ``playing`` (one run,
+The command ``simulate`` is made of the same parts: ``playing`` (one run,
 wherever), ``running`` (all runs, on any executor), ``workers`` (processes of this machine), ``stopping`` (which seeds,
 and when they are enough), ``sweeping`` (confs from a grid of arguments), ``columns`` and ``plots`` (what comes of it).
 """
