@@ -15,6 +15,7 @@ from msgspec.structs import force_setattr, replace
 
 from pumice.errors import InvalidInput
 from pumice.model.mapping import Labels, frozen, labels_of
+from pumice.model.quantity import milli
 
 Quantity: TypeAlias = str | int | float
 ResourceList: TypeAlias = dict[str, Quantity]
@@ -133,7 +134,6 @@ class Toleration(_Struct, frozen=True):
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
 
 
 class Taint(_Struct, frozen=True):
@@ -165,12 +165,10 @@ class Container(_Struct, frozen=True):
 
 class ClaimVolume(_Struct, frozen=True):
     claim_name: str
-    read_only: bool = False
 
 
-class EphemeralVolume(_Maps, frozen=True):
-    maps = ("volume_claim_template",)
-    volume_claim_template: dict[str, Any] | None = None
+class EphemeralVolume(_Struct, frozen=True):
+    """A volume whose claim is named after the pod and the volume."""
 
 
 class Volume(_Maps, frozen=True):
@@ -265,12 +263,16 @@ class ResourceClaimStatus(_Struct, frozen=True):
     resource_claim_name: str | None = None
 
 
-class PodStatus(_Struct, frozen=True):
+class PodStatus(_Maps, frozen=True):
+    maps = ("allocated_resources",)
     phase: str = ""
     nominated_node_name: str = ""
     conditions: tuple[Condition, ...] | None = None
     start_time: datetime | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None
+    init_container_statuses: tuple[ContainerStatus, ...] | None = None
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList | None = None
     resource_claim_statuses: tuple[ResourceClaimStatus, ...] | None = None
 
 
@@ -288,10 +290,62 @@ class _Object(_Struct, frozen=True):
 
 
 class Pod(_Object, frozen=True):
+    """A pod. The spec of a bound pod asks for what its node keeps for it (`held_by`)."""
+
     kind_name = "Pod"
     namespaced = True
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+    def __post_init__(self) -> None:
+        status = self.status
+        told = status.container_statuses or status.init_container_statuses or status.resources
+        if told and self.spec.node_name:
+            force_setattr(self, "spec", held_by(self))
+
+
+def held_by(pod: Pod) -> PodSpec:
+    """The spec of a bound pod with the requests that its node keeps for it.
+
+    While a pod is resized in place, each request is the largest of spec, allocated and actual, as kube-scheduler counts
+    them. The spec does not count when the node refused the new size as infeasible.
+    """
+    spec, status = pod.spec, pod.status
+    refused = any(c.type == "PodResizePending" and c.reason == "Infeasible" for c in status.conditions or ())
+    told = {one.name: one for one in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))}
+
+    def kept(container: Container) -> Container:
+        one = told.get(container.name)
+        held = container.resources if one is None else _held(container.resources, one, refused)
+        return container if held is container.resources else replace(container, resources=held)
+
+    containers = tuple([kept(c) for c in spec.containers or ()])
+    first = tuple([kept(c) if c.restart_policy == "Always" else c for c in spec.init_containers or ()])
+    whole = _held(spec.resources, status, refused) if spec.resources is not None else None
+    if containers == (spec.containers or ()) and first == (spec.init_containers or ()) and whole == spec.resources:
+        return spec
+    return replace(spec, containers=containers, init_containers=first or None, resources=whole)
+
+
+def _held(
+    asked: ResourceRequirements | None, told: ContainerStatus | PodStatus, refused: bool
+) -> ResourceRequirements | None:
+    """The requirements with the requests that count; the same object when the node keeps no more than they ask for."""
+    if told.resources is None:
+        return asked
+    wanted, actual = (asked.requests if asked else None) or {}, told.resources.requests or {}
+    allocated = told.allocated_resources or {}
+    held: ResourceList = {}
+    try:
+        for amounts in (actual, allocated) if refused else (wanted, actual, allocated):
+            for name, amount in amounts.items():
+                if name not in held or milli(amount) > milli(held[name]):
+                    held[name] = amount
+    except InvalidInput:  # the spec still counts
+        return asked
+    if isinstance(told, PodStatus):  # requests of the whole pod: only those that its spec names
+        held = {name: held.get(name, amount) for name, amount in wanted.items()}
+    return asked if held == wanted else replace(asked or ResourceRequirements(), requests=held)
 
 
 class NodeSpec(_Struct, frozen=True):

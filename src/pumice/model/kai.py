@@ -38,8 +38,6 @@ class KaiPodGroupSpec(api.PodGroupSpec, frozen=True):
     preemptibility: str = ""
     preemption_delay: str = ""
     staleness_grace_period: str = ""
-    mark_unschedulable: bool = True
-    scheduling_backoff: int = -1
 
 
 class KaiPodGroup(api.PodGroup, frozen=True):

@@ -42,11 +42,9 @@ class GroupConstraints(api._Struct, frozen=True):
 
 
 class WorkloadTemplate(api._Struct, frozen=True):
-    """Which template of which Workload a group was made of; the second name changed after v1alpha2."""
+    """The Workload of whose template a group was made."""
 
     workload_name: str = ""
-    pod_group_template_name: str = ""
-    template_name: str = ""
 
 
 class TemplateReference(api._Struct, frozen=True):

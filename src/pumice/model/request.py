@@ -71,7 +71,7 @@ def _pod_level(dims: Iterable[int]) -> set[int]:
     return {d for d in dims if d in (CPU, MEMORY) or dim_name(d).startswith("hugepages-")}
 
 
-def pod_request(spec: PodSpec) -> PodRequest:
+def asked_by(spec: PodSpec) -> PodRequest:
     """What a pod asks for: containers, init containers, sidecars, pod-level requests, overhead and one pod slot.
 
     :raises InvalidInput: a quantity that is none.

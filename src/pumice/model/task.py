@@ -12,7 +12,7 @@ from pumice.model import keys
 from pumice.model.api import Pod, PodSpec
 from pumice.model.gpu import GpuRequest, gpu_request
 from pumice.model.mapping import ReadOnlyMap, labels_of
-from pumice.model.request import pod_request
+from pumice.model.request import asked_by
 from pumice.model.resources import CPU, MEMORY, Resources
 from pumice.model.sealed import Sealed
 from pumice.model.status import TaskStatus
@@ -50,7 +50,7 @@ class TaskClass(Sealed):
     )
 
     def __init__(self, number: int, spec: PodSpec, namespace: str, gpu_annotations: tuple[str | None, ...]) -> None:
-        requests, nonzero_cpu, nonzero_memory = pod_request(spec)
+        requests, nonzero_cpu, nonzero_memory = asked_by(spec)
         self.id = number
         self.spec = spec
         self.namespace = namespace

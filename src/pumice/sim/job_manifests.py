@@ -19,7 +19,7 @@ from pumice.framework.run_times import RUN_TIME_ANNOTATION
 from pumice.model import api, keys
 from pumice.model.gpu import gpu_request
 from pumice.model.native import NativePodGroup, Workload, said_of
-from pumice.model.request import pod_request
+from pumice.model.request import asked_by
 from pumice.model.resources import Resources
 from pumice.model.task import GPU_ANNOTATIONS, GROUP_ANNOTATION, ROLE_KEY, group_named
 from pumice.sim.jobs import (
@@ -291,7 +291,7 @@ def _kind(
     run_s: float | None,
     reactions: Answers,
 ) -> PodKind:
-    given, spec = template.metadata, manifests.completed_spec(template.spec)
+    given, spec = template.metadata, manifests.completed_spec(template.spec, template.metadata.labels)
     notes = {**(given.annotations or {}), GROUP_ANNOTATION: meta.name}
     if role:
         notes[ROLE_KEY] = role
@@ -314,7 +314,7 @@ def _kind(
 
 def _shared(spec: api.PodSpec, notes: Mapping[str, str] | None) -> int | None:
     """Thousandths of GPUs where a pod asks for parts of devices; None where it asks for whole ones."""
-    requests, _, _ = pod_request(spec)
+    requests, _, _ = asked_by(spec)
     asked = gpu_request(requests, [(notes or {}).get(name) for name in GPU_ANNOTATIONS])
     return None if asked is None or asked.whole or asked.memory else asked.devices * asked.milli
 

@@ -9,7 +9,7 @@ from enum import Enum
 
 from pumice.model import keys
 from pumice.model.api import PodGroup, PodSpec, ResourceList
-from pumice.model.request import pod_request
+from pumice.model.request import asked_by
 from pumice.model.resources import CPU, MEMORY, dim
 from pumice.model.task import GPU_RESOURCES
 from pumice.workloads.policies import Reaction
@@ -53,7 +53,7 @@ def demand_of(spec: PodSpec, gpu_milli: int | None = None) -> Demand:
 
     :raises InvalidInput: a request that is no quantity.
     """
-    requests, _, _ = pod_request(spec)
+    requests, _, _ = asked_by(spec)
     items = tuple(sorted((d, int(v)) for d, v in requests.items()))
     whole = sum(int(requests.get(dim(name))) for name in GPU_RESOURCES)
     gpus = whole if gpu_milli is None else gpu_milli

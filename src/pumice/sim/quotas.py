@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pumice.model import quantity
 from pumice.model.api import Container, PodSpec, ResourceQuota
-from pumice.model.request import pod_request
+from pumice.model.request import asked_by
 from pumice.model.resources import PODS, dim_name, unit
 
 
@@ -92,7 +92,7 @@ class QuotaController:
         if known is None:
             found = {"pods": 1000, "count/pods": 1000}
             for prefixes, asking in ((("", "requests."), spec), (("limits.",), _limited(spec))):
-                for d, v in pod_request(asking).requests.items():
+                for d, v in asked_by(asking).requests.items():
                     if d != PODS:
                         found |= {f"{prefix}{dim_name(d)}": round(v * 1000 / unit(d)) for prefix in prefixes}
             known = self._kinds[id(spec)] = spec, found

@@ -19,7 +19,7 @@ from pumice.extender.answering.told_state import ToldState
 from pumice.extender.dialects import DIALECTS, QuestionReader
 from pumice.extender.gojson import WireError
 from pumice.model import api
-from pumice.model.request import pod_request
+from pumice.model.request import asked_by
 from pumice.model.status import TaskStatus
 
 
@@ -406,7 +406,7 @@ def test_a_pod_asks_for_the_same_over_the_wire_as_in_the_cluster(dialect: str, s
         "kube": {"Pod": pod, "Nodes": {"items": [node]}},
     }
     try:
-        expected = dict(pod_request(msgspec.convert(spec, api.PodSpec)).requests.items())
+        expected = dict(asked_by(msgspec.convert(spec, api.PodSpec)).requests.items())
     except InvalidInput as refused:
         with pytest.raises(PumiceError) as error:
             ToldState().task(read(p.BATCH_PREDICATE, dialect, **told[dialect])["task"])

@@ -13,7 +13,7 @@ from pumice import manifests
 from pumice.cli.manifests import read_objects
 from pumice.errors import InvalidInput
 from pumice.model import api
-from pumice.model.request import pod_request
+from pumice.model.request import asked_by
 from pumice.sim.job_manifests import read_manifests
 
 SOURCE = Path(__file__).parents[3] / "src" / "pumice"
@@ -103,7 +103,7 @@ def test_what_is_limited_and_not_requested_is_requested(tmp_path: Path) -> None:
     )
     path = file(tmp_path, f"{pod}---\n{job}")
     pods = [obj for obj in read_objects([path])[0] if isinstance(obj, api.Pod)]
-    asked = [pod_request(p.spec).requests for p in pods]
+    asked = [asked_by(p.spec).requests for p in pods]
     assert [(r.milli_cpu, r["nvidia.com/gpu"]) for r in asked] == [(1000, 1), (1000, 1)]
 
 
@@ -163,3 +163,30 @@ def test_texts_that_look_like_times_are_texts(tmp_path: Path, written: str, read
     text = f"kind: Node\nmetadata: {{name: a, labels: {{x: {written}}}}}\n"
     [(node, _)] = manifests.read([file(tmp_path, text)]).objects
     assert node.metadata.labels == {"x": read}
+
+
+def test_label_keys_of_affinity_terms_select_by_the_pods_own_values() -> None:
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}}
+    terms = [term | {"matchLabelKeys": ["rev", "none"]}, term | {"mismatchLabelKeys": ["team"]}, term]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": terms[1]}]}
+    meta = {"name": "p", "labels": {"rev": "1", "team": "a"}}
+    affinity = {"podAffinity": required, "podAntiAffinity": preferred}
+    pod = api.decode("Pod", {"metadata": meta, "spec": {"affinity": affinity}})
+    once = manifests.completed(pod)
+    assert manifests.completed(once) == once
+    given = once.spec.affinity  # type: ignore[attr-defined]
+    selectors = [one.label_selector for one in given.pod_affinity.required]
+    selectors += [one.pod_affinity_term.label_selector for one in given.pod_anti_affinity.preferred]
+    rules = [[(r.key, r.operator, r.values) for r in s.match_expressions or ()] for s in selectors]
+    differs = [("team", "NotIn", ("a",))]
+    assert rules == [[("rev", "In", ("1",))], differs, [], differs]
+
+
+def test_ports_on_the_hosts_network_are_host_ports() -> None:
+    ports = [{"containerPort": 80}, {"containerPort": 81, "hostPort": 81}]
+    for on_host, expected in ((True, [80, 81]), (False, [0, 81])):
+        first, boxes = [{"name": "i"}], [{"name": "c", "ports": ports}]
+        spec = {"hostNetwork": on_host, "containers": boxes, "initContainers": first}
+        done = manifests.completed(api.decode("Pod", {"metadata": {"name": "p"}, "spec": spec}))
+        assert [port.host_port for port in done.spec.containers[0].ports] == expected  # type: ignore[attr-defined]

@@ -37,6 +37,30 @@ def terminating(obj: AnyObject) -> AnyObject:
     return obj
 
 
+def resized(spec: int, actual: int, name: str = "r") -> AnyObject:
+    """A running pod whose spec asks for one amount of cpu while its kubelet gives it another."""
+    given = {"requests": {"cpu": actual}}
+    told = {"name": "c", "resources": given, "allocatedResources": {"cpu": actual}}
+    box = {"name": "c", "resources": {"requests": {"cpu": spec}}}
+    meta = {"name": name, "namespace": "default", "uid": name}
+    place = {"containers": [box], "nodeName": "n"}
+    return decode("Pod", {"metadata": meta, "spec": place, "status": {"phase": "Running", "containerStatuses": [told]}})
+
+
+def test_a_pod_that_shrinks_in_place_holds_its_room_until_its_kubelet_has_shrunk_it() -> None:
+    state = state_of(node("n", cpu=4), resized(3, 3))
+    held = []
+    for spec, actual in ((1, 3), (1, 1), (4, 1), (4, 4)):
+        tell(state, resized(spec, actual))
+        held.append(state.nodes["n"].used["cpu"])
+    assert held == [3, 1, 4, 4]
+
+
+def test_pods_that_are_told_of_one_after_the_other_hold_what_each_is_given() -> None:
+    state = state_of(node("n", cpu=8), [resized(1, actual, f"r{actual}") for actual in (1, 3, 2)])
+    assert state.nodes["n"].used["cpu"] == 6
+
+
 def test_a_pod_heard_of_before_its_node_is_counted_when_the_node_comes() -> None:
     state = state_of(pod("p", on="n1", cpu=2))
     task = state.tasks["default/p"]

@@ -13,7 +13,7 @@ from pumice.kube.controllers.objects import GROUPS, VcJob
 from pumice.kube.queues import quantity
 from pumice.model.api import Metadata, NetworkTopology, PodGroup, ResourceList, to_data
 from pumice.model.dimensions import give_back, worth_a_look
-from pumice.model.request import pod_request
+from pumice.model.request import asked_by
 from pumice.model.resources import PODS, Resources, dim_name
 from pumice.workloads.grouping import EqualPods, job_group, least_resources
 from pumice.workloads.vcjob import Role, template_of
@@ -29,7 +29,7 @@ def group_of(job: VcJob, roles: Sequence[Role], minimum: int, priority: Callable
     parts = []
     for role in roles:
         spec = template_of(role.task).spec
-        request, _, _ = pod_request(spec)
+        request, _, _ = asked_by(spec)
         parts.append(EqualPods(role.replicas, role.minimum, request, priority(spec.priority_class_name)))
     meta, topology = job.metadata, job.spec.network_topology
     return job_group(

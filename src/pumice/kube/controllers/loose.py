@@ -22,7 +22,7 @@ from pumice.kube.kinds import AnyObject, Resource
 from pumice.model.api import Metadata, PodGroup
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
-from pumice.model.request import pod_request
+from pumice.model.request import asked_by
 from pumice.model.task import GROUP_ANNOTATION
 from pumice.workloads.grouping import (
     EqualPods,
@@ -110,7 +110,7 @@ class LoosePodController:
     async def _make(self, pod: OwnedPod) -> None:
         meta = pod.metadata
         notes, above = meta.annotations or {}, await self._inherited(pod)
-        request, _, _ = pod_request(pod.spec)
+        request, _, _ = asked_by(pod.spec)
         least, topology = 1, None
         try:
             least = least_members(above)
