@@ -13,7 +13,8 @@ from pumice.errors import InvalidInput, shown
 
 _LONGEST: Final = 1000
 """Characters of a pattern that anybody writes by hand."""
-_MOST_MEMORY: Final = 8 << 20
+_MOST_MEMORY: Final = 1 << 20
+"""Of a compiled pattern: some 40,000 states. One that needs more is refused after some 5 ms."""
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
@@ -37,6 +38,14 @@ def _compiled(pattern: str) -> Any:
         said = exc.args[0]
         text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
         raise InvalidInput(f"pattern {shown(pattern)}: {text}") from None
+
+
+def program_size(pattern: str) -> int:
+    """The states of a compiled pattern: a search takes at most so many steps for each character.
+
+    :raises InvalidInput: the pattern cannot be read, or is too long.
+    """
+    return int(_compiled(pattern).programsize)
 
 
 def finder(pattern: str) -> Callable[[str, int], list[str]]:

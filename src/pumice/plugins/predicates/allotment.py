@@ -17,7 +17,7 @@ Key: TypeAlias = tuple[str, str, str]
 Counters: TypeAlias = dict[Counter, int]
 """What is left of the counters that devices share."""
 TRIES: Final = 10_000
-"""How many devices are tried for one combination on one node before it is given up."""
+"""How many devices and combinations of alternatives are tried on one node before it is given up: some 30 ms."""
 
 
 @dataclass(slots=True)
@@ -60,22 +60,33 @@ class Given(NamedTuple):
 
 
 def choose(
-    asked: Sequence[AskedDevices], devices: Sequence[Device], taken: set[Key], counters: Counters
+    asked: Sequence[AskedDevices],
+    devices: Sequence[Device],
+    taken: set[Key],
+    counters: Counters,
+    spend: Callable[[int], None] | None = None,
 ) -> dict[str, tuple[Given, ...]] | None:
     """Free devices for every request of every claim, the first that pass; None when there is no way to serve all.
 
-    Of the alternatives of requests the first combination counts that can be served.
+    Of the alternatives of requests the first combination counts that can be served. *spend* is told what was tried
+    in vain.
     """
     used = {d.key for d in devices} & taken
     same = [_constraints(one.claim) for one in asked]
-    owners = [n for n, one in enumerate(asked) for _ in one.requests]
-    for ways in product(*(ways for one in asked for ways in one.requests)):
-        filling = _Filling(list(zip(owners, ways, strict=True)), devices, used, dict(counters), same)
-        if filling.possible and filling.fill():
+    tries = TRIES
+    slots = [[_Way(n, way, devices, used) for way in ways] for n, one in enumerate(asked) for ways in one.requests]
+    for ways in product(*([way for way in choices if way.possible] for choices in slots)):
+        filling = _Filling(ways, devices, dict(counters), same, tries - len(ways))
+        if filling.fill():
             return {
                 one.claim.key: tuple(given for owner, given in filling.given if owner == n)
                 for n, one in enumerate(asked)
             }
+        tries = filling.tries
+        if tries <= 0:
+            break
+    if spend is not None:
+        spend(TRIES - tries)
     return None
 
 
@@ -88,16 +99,29 @@ def _constraints(claim: ResourceClaim) -> list[tuple[set[str], tuple[str, str]]]
     ]
 
 
+class _Way:
+    """One way to serve a request of a claim: the places of the devices that pass and are free."""
+
+    __slots__ = ("count", "free", "owner", "possible", "wanted")
+
+    def __init__(self, owner: int, wanted: WantedDevices, devices: Sequence[Device], used: set[Key]) -> None:
+        self.owner, self.wanted = owner, wanted
+        passing = [at for at, d in enumerate(devices) if wanted.takes(d)]
+        self.free = passing if wanted.admin else [at for at in passing if devices[at].key not in used]
+        self.count = len(passing) if wanted.every else wanted.count
+        self.possible = len(self.free) >= max(self.count, 1)
+
+
 class _Filling:
     """Devices for slots, tried in order and taken back where needed. A slot is a claim's number and a request."""
 
     def __init__(
         self,
-        ways: Sequence[tuple[int, WantedDevices]],
+        ways: Sequence[_Way],
         devices: Sequence[Device],
-        used: set[Key],
         left: Counters,
         same: Sequence[Sequence[tuple[set[str], tuple[str, str]]]],
+        tries: int,
     ) -> None:
         self._devices, self._left, self._same = devices, left, same
         self._slots: list[tuple[int, WantedDevices]] = []
@@ -106,18 +130,12 @@ class _Filling:
         self._still: list[int] = []
         """Per slot how many of its request are to be served, itself included."""
         self._at: list[int] = []
-        self._tries = TRIES
-        self.possible = True
+        self.tries = tries
         self.given: list[tuple[int, Given]] = []
-        for owner, way in ways:
-            passing = [at for at, d in enumerate(devices) if way.takes(d)]
-            free = passing if way.admin else [at for at in passing if devices[at].key not in used]
-            count = len(passing) if way.every else way.count
-            if len(free) < max(count, 1):
-                self.possible = False
-            self._slots += [(owner, way)] * count
-            self._passing += [free] * count
-            self._still += range(count, 0, -1)
+        for way in ways:
+            self._slots += [(way.owner, way.wanted)] * way.count
+            self._passing += [way.free] * way.count
+            self._still += range(way.count, 0, -1)
 
     def fill(self) -> bool:
         """Serve the slots that are left; False, with nothing changed, if there is no way."""
@@ -127,7 +145,7 @@ class _Filling:
         (owner, slot), passing, still = self._slots[n], self._passing[n], self._still[n]
         again = n > 0 and self._slots[n - 1][1] is slot
         for nth, at in enumerate(passing):
-            if len(passing) - nth < still or self._tries <= 0:
+            if len(passing) - nth < still or self.tries <= 0:
                 return False
             # equal slots take devices in their order, so that no set is tried twice
             if at in self._at or (again and at < self._at[-1]):
@@ -135,7 +153,7 @@ class _Filling:
             device = self._devices[at]
             if not self._agrees(owner, slot, device) or not (slot.admin or _suffices(self._left, device)):
                 continue
-            self._tries -= 1
+            self.tries -= 1
             self._at.append(at)
             self.given.append((owner, Given(slot, device)))
             _consume(self._left, device, 0 if slot.admin else 1)

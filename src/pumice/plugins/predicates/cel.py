@@ -11,14 +11,16 @@ compared, has no value: ``||`` and ``&&`` then go by their other side, and a sel
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from pumice.errors import InvalidInput, shown
 from pumice.model.patterns import matcher
-from pumice.plugins.predicates.cel_functions import FUNCTIONS
+from pumice.plugins.predicates.cel_functions import FUNCTIONS, MORE_STEPS
 from pumice.plugins.predicates.cel_methods import METHODS
 from pumice.plugins.predicates.cel_parts import (
+    CelBudget,
     CelScope,
+    TooCostly,
     Value,
     all_of,
     call,
@@ -43,6 +45,10 @@ from pumice.plugins.predicates.offered_device import Device
 
 _LONGEST: Final = 10_240
 """Characters of an expression: the API's limit."""
+STEPS: Final = 10_000
+"""What a claim's selectors may cost, and STEPS_PER_DEVICE more for each device that is offered: some 5 ms."""
+STEPS_PER_DEVICE: Final = 64
+"""A condition costs 5 to 10 steps."""
 _DEEPEST: Final = 50
 """How deep an expression may be nested."""
 _LEVELS: Final = (("==", "!=", "<", "<=", ">", ">=", "in"), ("+", "-"), ("*", "/", "%"))
@@ -50,8 +56,14 @@ _MACROS: Final = ("all", "exists", "exists_one", "filter", "map")
 _PACKAGES: Final = frozenset(name.partition(".")[0] for name in FUNCTIONS if "." in name)
 
 
-def compile_selector(text: str) -> Callable[[Device], bool]:
-    """The selector as a function of a device.
+class DeviceSelector(Protocol):
+    """Reports whether a device is selected. What that costs is taken from *budget*; beyond it nothing is selected."""
+
+    def __call__(self, device: Device, budget: CelBudget | None = None) -> bool: ...
+
+
+def compile_selector(text: str) -> DeviceSelector:
+    """Return the selector as a function of a device, and of a budget if one counts for several devices or selectors.
 
     :raises InvalidInput: it is no expression that is understood; names it.
     """
@@ -60,10 +72,11 @@ def compile_selector(text: str) -> Callable[[Device], bool]:
     if parser.peek():
         raise parser.wrong()
 
-    def selects(device: Device) -> bool:
+    def selects(device: Device, budget: CelBudget | None = None) -> bool:
+        scope = CelScope({"device": device.shown_to_cel()}, budget or CelBudget(STEPS))
         try:
-            return value(CelScope({"device": device.shown_to_cel()})) is True
-        except (NoValue, RecursionError):
+            return value(scope) is True
+        except (NoValue, TooCostly, RecursionError):
             return False
 
     return selects
@@ -182,10 +195,10 @@ class _Parser:
         if method is None:
             raise self.wrong(f"has no method {name!r} that is understood")
         if name == "matches" and len(arguments) == 1 and arguments[0].__name__ == "written":
-            pattern = arguments[0](CelScope({}))
+            pattern = arguments[0](CelScope({}, CelBudget(STEPS)))
             if isinstance(pattern, str):
                 matcher(pattern)  # what cannot be read is told now
-        return call(method, [value, *arguments])
+        return call(method, [value, *arguments], MORE_STEPS.get(name))
 
     def _macro(self, name: str, value: Value) -> Value:
         variable, body = self._variable_and_body()
@@ -256,7 +269,7 @@ class _Parser:
         if token in _PACKAGES and self._found("."):
             token = f"{token}.{self._next()}"
         if token in FUNCTIONS and self._found("("):
-            return call(FUNCTIONS[token], self._list(")"))
+            return call(FUNCTIONS[token], self._list(")"), MORE_STEPS.get(token))
         if token in TYPES.values():
             return constant(CelType(token))
         raise self.wrong()

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pumice.errors import InvalidInput
 from pumice.model import quantity
-from pumice.model.patterns import matcher
+from pumice.model.patterns import matcher, program_size
 from pumice.plugins.predicates.cel_values import (
     LONGEST,
     OPERATORS,
@@ -19,6 +19,7 @@ from pumice.plugins.predicates.cel_values import (
     CelVersion,
     NoValue,
     version_key,
+    weight,
     whole,
 )
 
@@ -28,6 +29,8 @@ _LOOSE: Final = re.compile(
 _DIGITS: Final = re.compile(
     r"[-+]?(?:\d{1,400}(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,4})?|[-+]?(?:[iI]nf|[nN]a[nN])", re.ASCII
 )
+_UNREADABLE: Final = 10_000
+"""Steps that a pattern costs which cannot be compiled: finding that out takes milliseconds."""
 _within = OPERATORS["in"]
 
 
@@ -154,6 +157,39 @@ def _sets(contained: Callable[[list[Any], list[Any]], bool]) -> Callable[[Any, A
 def _contains(a: list[Any], b: list[Any]) -> bool:
     return all(_within(item, a) for item in b)
 
+
+def _search_steps(text: Any, pattern: Any, *_: Any) -> int:
+    """What a regular expression costs: its states at every character, at worst."""
+    if type(text) is not str or type(pattern) is not str:
+        return 0
+    try:
+        states = program_size(pattern)
+    except InvalidInput:
+        return _UNREADABLE
+    return (states >> 2) + (len(text) * states >> 6)
+
+
+def _all_found_steps(text: Any, pattern: Any, *_: Any) -> int:
+    """What finding every match costs: there may be one at every character."""
+    return _search_steps(text, pattern) + (4 * len(text) if type(text) is str else 0)
+
+
+def _pair_steps(a: Any, b: Any) -> int:
+    """What comparing every item of one list with every one of another costs."""
+    if type(a) is not list or type(b) is not list:
+        return 0
+    return len(b) * (1 + weight(a, LONGEST)) + len(a) * (1 + weight(b, LONGEST))
+
+
+MORE_STEPS: Final[Mapping[str, Callable[..., int]]] = {
+    "matches": _search_steps,
+    "find": _search_steps,
+    "findAll": _all_found_steps,
+    "sets.contains": _pair_steps,
+    "sets.equivalent": _pair_steps,
+    "sets.intersects": _pair_steps,
+}
+"""What functions and methods cost that do more than look at each part of their values once."""
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "size": size,

@@ -68,7 +68,9 @@ def _first(text: str, what: str, start: int = 0) -> int:
 def _last(text: str, what: str, start: int | None = None) -> int:
     if start is not None and not 0 <= start <= len(text):
         raise NoValue
-    return text.rfind(what) if start is None else text.rfind(what, 0, start + len(what))
+    end = len(text) if start is None else min(start + len(what), len(text))
+    found = text[:end][::-1].find(what[::-1])  # searching from the end takes the product of both lengths
+    return found if found < 0 else end - found - len(what)
 
 
 def _character(text: str, at: int) -> str:
@@ -93,10 +95,10 @@ def _split(text: str, at: str, most: int = -1) -> list[str]:
 
 
 def _replaced(text: str, what: str, by: str, most: int = -1) -> str:
-    found = text.replace(what, by, most if most >= 0 else -1)
-    if len(found) > LONGEST:
+    times = text.count(what) if most < 0 else min(most, text.count(what))
+    if len(text) + times * (len(by) - len(what)) > LONGEST:
         raise NoValue
-    return found
+    return text.replace(what, by, times)
 
 
 def _part(text: str, first: int, end: int | None = None) -> str:
@@ -106,8 +108,9 @@ def _part(text: str, first: int, end: int | None = None) -> str:
     return text[first:end]
 
 
-def _ascii(text: str, change: Callable[[str], str]) -> str:
-    return "".join(change(c) if c.isascii() else c for c in text)
+def _ascii(text: str, change: Callable[[bytes], bytes]) -> str:
+    """The text with its ASCII letters changed, as bytes change theirs."""
+    return change(text.encode()).decode()
 
 
 def _in_order(items: list[Any]) -> list[Any]:
@@ -127,6 +130,8 @@ def _extreme(items: list[Any], better: str) -> Any:
 
 
 def _sum(items: list[Any]) -> Any:
+    if not all(type(item) in (int, float) for item in items):
+        raise NoValue
     total = items[0] if items else 0
     for item in items[1:]:
         total = OPERATORS["+"](total, item)
@@ -172,8 +177,8 @@ METHODS: Final[Mapping[str, Callable[..., Any]]] = {
         _of(str, lambda a, b: finder(b)(a, LONGEST), str),
         _of(str, lambda a, b, n: finder(b)(a, n if n >= 0 else LONGEST), str, int),
     ),
-    "lowerAscii": _of(str, lambda a: _ascii(a, str.lower)),
-    "upperAscii": _of(str, lambda a: _ascii(a, str.upper)),
+    "lowerAscii": _of(str, lambda a: _ascii(a, bytes.lower)),
+    "upperAscii": _of(str, lambda a: _ascii(a, bytes.upper)),
     "trim": _of(str, str.strip),
     "charAt": _of(str, _character, int),
     "split": _either(_of(str, _split, str), _of(str, _split, str, int)),

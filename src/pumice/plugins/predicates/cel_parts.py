@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
-from pumice.plugins.predicates.cel_values import CelOptional, NoValue, negative
+from pumice.plugins.predicates.cel_values import CelOptional, NoValue, negative, weight
 
-_MOST_STEPS: Final = 20_000
-"""How much one device may cost: an expression that goes on longer has no value."""
+
+class TooCostly(Exception):
+    """The selectors of a claim would cost more than their budget."""
+
+
+class CelBudget:
+    """Steps that are left for the selectors of a claim. All that an operation touches is paid for before it works."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    def spend(self, steps: int) -> None:
+        """Take *steps* off.
+
+        :raises TooCostly: so many are not left, nor will they be.
+        """
+        self.left -= steps
+        if self.left < 0:
+            raise TooCostly
+
+    def spend_on(self, values: Iterable[Any]) -> None:
+        """Pay for an operation that looks at all parts of these values."""
+        self.spend(1)
+        for value in values:
+            self.spend(weight(value, self.left))
 
 
 class CelScope:
-    """The names that an expression may use, and how many steps it has left."""
+    """The names that an expression may use, and what is left to spend."""
 
-    __slots__ = ("left", "names")
+    __slots__ = ("budget", "names", "spend")
 
-    def __init__(self, names: dict[str, Any]) -> None:
-        self.names, self.left = names, _MOST_STEPS
-
-    def step(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise NoValue
+    def __init__(self, names: dict[str, Any], budget: CelBudget) -> None:
+        self.names, self.budget, self.spend = names, budget, budget.spend
 
 
 Value: TypeAlias = Callable[[CelScope], Any]
@@ -41,6 +61,7 @@ def logic(parts: list[Value], decides: bool) -> Value:
     def value(scope: CelScope) -> bool:
         lost = False
         for part in parts:
+            scope.spend(1)
             try:
                 answer: object = part(scope)
                 if answer is decides:
@@ -57,6 +78,7 @@ def logic(parts: list[Value], decides: bool) -> Value:
 
 def choice(condition: Value, yes: Value, no: Value) -> Value:
     def value(scope: CelScope) -> Any:
+        scope.spend(1)
         answer = condition(scope)
         if type(answer) is not bool:
             raise NoValue
@@ -67,6 +89,7 @@ def choice(condition: Value, yes: Value, no: Value) -> Value:
 
 def negated(inner: Value) -> Value:
     def value(scope: CelScope) -> bool:
+        scope.spend(1)
         answer = inner(scope)
         if type(answer) is not bool:
             raise NoValue
@@ -77,32 +100,44 @@ def negated(inner: Value) -> Value:
 
 def operator(work: Callable[[Any, Any], Any], left: Value, right: Value) -> Value:
     def value(scope: CelScope) -> Any:
-        scope.step()
-        return work(left(scope), right(scope))
+        a, b = left(scope), right(scope)
+        scope.budget.spend_on((a, b))
+        return work(a, b)
 
     return value
 
 
-def call(work: Callable[..., Any], parts: list[Value]) -> Value:
+def call(work: Callable[..., Any], parts: list[Value], more: Callable[..., int] | None = None) -> Value:
+    """A function of values; *more*: the steps that it takes beyond one for each part of them."""
+
     def value(scope: CelScope) -> Any:
-        scope.step()
+        given = [part(scope) for part in parts]
+        scope.budget.spend_on(given)
         try:
-            return work(*(part(scope) for part in parts))
+            if more is not None:
+                scope.spend(more(*given))
+            found = work(*given)
         except TypeError:  # so many arguments it does not take
             raise NoValue from None
+        scope.budget.spend_on((found,))
+        return found
 
     return value
 
 
 def other_sign(inner: Value) -> Value:
-    return lambda scope: negative(inner(scope))
+    def value(scope: CelScope) -> Any:
+        scope.spend(1)
+        return negative(inner(scope))
+
+    return value
 
 
 def index(of: Value, at: Value, *, optional: bool = False) -> Value:
     """``of[at]``; *optional*: ``of[?at]``, which is a value that may be missing, as is what is in one."""
 
     def value(scope: CelScope) -> Any:
-        scope.step()
+        scope.spend(1)
         held, key = of(scope), at(scope)
         if type(held) is not CelOptional and not optional:
             return _held(held, key)
@@ -136,6 +171,7 @@ def or_value(of: Value, other: Value, *, optional: bool) -> Value:
     """What may be missing, or else the other; *optional*: which may be missing too."""
 
     def value(scope: CelScope) -> Any:
+        scope.spend(1)
         held = of(scope)
         if type(held) is not CelOptional:
             raise NoValue
@@ -190,7 +226,7 @@ def comprehension(name: str, variable: str, of: Value, bodies: list[Value]) -> V
 
 def _answers(scope: CelScope, variable: str, items: list[Any], body: Value) -> Iterator[tuple[Any, Any]]:
     for item in items:
-        scope.step()
+        scope.spend(1)
         try:
             yield item, with_name(scope, variable, item, body)
         except NoValue as lost:
@@ -217,6 +253,7 @@ def _told(answer: Any) -> Any:
 
 def with_name(scope: CelScope, name: str, value: Any, body: Value) -> Any:
     """What *body* is worth where a name means something more."""
+    scope.spend(1)
     outer = scope.names
     scope.names = {**outer, name: value}
     try:
@@ -237,11 +274,16 @@ def named(name: str) -> Value:
 
 
 def all_of(items: list[Value]) -> Value:
-    return lambda scope: [item(scope) for item in items]
+    def value(scope: CelScope) -> list[Any]:
+        scope.spend(len(items))
+        return [item(scope) for item in items]
+
+    return value
 
 
 def mapping(keys: list[Value], values: list[Value]) -> Value:
     def value(scope: CelScope) -> dict[str | int, Any]:
+        scope.spend(2 * len(keys))
         names = [key(scope) for key in keys]
         if not all(type(name) in (str, int) for name in names) or len(set(names)) < len(names):
             raise NoValue
@@ -254,7 +296,7 @@ def is_there(of: Value, name: str) -> Value:
     """``has(of.name)``."""
 
     def value(scope: CelScope) -> bool:
-        scope.step()
+        scope.spend(1)
         held = of(scope)
         if type(held) is CelOptional:
             return bool(held.held) and _has(held.held[0], name)

@@ -94,6 +94,30 @@ def equal(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
+_SIMPLE: Final = frozenset({int, float, bool, type(None), CelAmount, CelVersion, CelType})
+
+
+def weight(value: Any, most: int) -> int:
+    """The parts of a value: items of lists and maps all the way down, and sixteen characters of a text as one.
+
+    Lists may share their items, so that there are more parts than memory holds: nothing is counted above *most*.
+    """
+    found, waiting = 0, [value]
+    while waiting and found <= most:
+        one = waiting.pop()
+        kind = type(one)
+        if kind is str:
+            found += len(one) >> 4
+        elif kind is list or kind is CelOptional:
+            inside = one if kind is list else one.held
+            found += len(inside)
+            waiting += inside
+        elif kind not in _SIMPLE and isinstance(one, Mapping):
+            found += 2 * len(one)
+            waiting += [*one.keys(), *one.values()]
+    return found
+
+
 def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def both(a: Any, b: Any) -> bool:
         if not _same_types(a, b, int, float, str, bool, CelAmount, CelVersion):

@@ -26,7 +26,8 @@ from pumice.plugins.predicates.allotment import (
     choose,
     counters_left,
 )
-from pumice.plugins.predicates.cel import compile_selector
+from pumice.plugins.predicates.cel import STEPS, STEPS_PER_DEVICE, compile_selector
+from pumice.plugins.predicates.cel_parts import CelBudget, TooCostly
 from pumice.plugins.predicates.offered_device import Device
 from pumice.plugins.predicates.slices import Slices, selected
 from pumice.plugins.predicates.taken import FreeRows, Taken
@@ -39,8 +40,16 @@ ELSEWHERE: Final = reason_id(PLUGIN, "resourceclaim not available on the node", 
 NONE_FREE: Final = reason_id(PLUGIN, "cannot allocate all claims")
 MOST_USERS: Final = 256
 """A claim has at most so many users: the API's limit."""
+_TRIES: Final = 30_000
+"""What may be tried in vain for the claims of a task, and _TRIES_PER_NODE more for each node: some 0.3 s."""
+_TRIES_PER_NODE: Final = 100
 Promise: TypeAlias = tuple[tuple[Key, ...], str, str, dict[str, Any]]
 """Devices, node, task, and the allocation to be written."""
+
+
+Selectors: TypeAlias = tuple[str, ...]
+"""The expressions that a device must pass for one request: those of its class and its own."""
+Selected: TypeAlias = Mapping[Selectors, set[Key]]
 
 
 def wants_devices(task: Task) -> bool:
@@ -60,7 +69,8 @@ class Devices:
         self._held: set[Key] = set()
         self._in_use = Taken()
         self._free = FreeRows(state, self.slices, self._in_use)
-        self._passing: dict[tuple[str, ...], Callable[[Device], bool]] = {}
+        self._passing: dict[tuple[Selectors, ...], Selected | str] = {}
+        """A claim's selectors -> the devices that pass, or why there is no answer; valid until a slice changes."""
         self._passing_at = -1
 
     @classmethod
@@ -108,53 +118,52 @@ class Devices:
 
         :raises Unfit: a device class does not exist, or a selector cannot be read; no node will do.
         """
-        requests = []
+        ways: list[list[tuple[str, Mapping[str, Any]]]] = []
         for request in (claim.spec.get("devices") or {}).get("requests") or ():
             name = str(request.get("name"))
             either = request.get("firstAvailable")
             if either:
-                requests.append([self._wanted(f"{name}/{way.get('name')}", way) for way in either])
+                ways.append([(f"{name}/{way.get('name')}", way) for way in either])
             else:
-                requests.append([self._wanted(name, request.get("exactly") or request)])
-        return AskedDevices(claim, requests)
+                ways.append([(name, request.get("exactly") or request)])
+        selectors = [[(*one, self._class_of(*one)) for one in request] for request in ways]
+        question = tuple(_selectors(exact, known) for request in selectors for _, exact, known in request)
+        selected = self._selected(question)
+        return AskedDevices(claim, [[self._wanted(*one, selected) for one in request] for request in selectors])
 
-    def _wanted(self, name: str, exact: Mapping[str, Any]) -> WantedDevices:
+    def _class_of(self, name: str, exact: Mapping[str, Any]) -> DeviceClass:
         class_name = str(exact.get("deviceClassName") or "")
         known = self._state.kind("DeviceClass").get(class_name)
         if not isinstance(known, DeviceClass):
             raise Unfit(f"request {name}: device class {class_name} does not exist", unresolvable=True)
-        lines = (*(known.spec.get("selectors") or ()), *(exact.get("selectors") or ()))
-        try:
-            passes = self._passes(tuple(str((s.get("cel") or {}).get("expression", "")) for s in lines))
-        except InvalidInput as exc:
-            raise Unfit(str(exc), code=Code.ERROR) from exc
+        return known
+
+    def _wanted(self, name: str, exact: Mapping[str, Any], known: DeviceClass, selected: Selected) -> WantedDevices:
+        passing = selected[_selectors(exact, known)]
         return WantedDevices(
             name,
             int(exact.get("count") or 1),
             exact.get("allocationMode") == "All",
-            passes,
+            lambda device: device.key in passing,
             [msgspec.convert(t, Toleration) for t in exact.get("tolerations") or ()],
             bool(exact.get("adminAccess")),
             {k: quantity.milli(v) for k, v in ((exact.get("capacity") or {}).get("requests") or {}).items()},
             known.spec.get("config") or (),
         )
 
-    def _passes(self, texts: tuple[str, ...]) -> Callable[[Device], bool]:
-        """Whether a device passes selectors; each device is looked at once until a slice changes."""
+    def _selected(self, question: tuple[Selectors, ...]) -> Selected:
+        """The devices that pass each of a claim's selectors; worked out once until a slice changes.
+
+        :raises Unfit: a selector cannot be read, or together they cost more than their budget.
+        """
         if self._passing_at != self.slices.version:
             self._passing_at, self._passing = self.slices.version, {}
-        found = self._passing.get(texts)
+        found = self._passing.get(question)
         if found is None:
-            selectors = [compile_selector(text) for text in texts]
-            answers: dict[Key, bool] = {}
-
-            def passes(device: Device) -> bool:
-                answer = answers.get(device.key)
-                if answer is None:
-                    answer = answers[device.key] = all(s(device) for s in selectors)
-                return answer
-
-            found = self._passing[texts] = passes
+            self.slices.read()
+            found = self._passing[question] = _evaluated(question, list(self.slices.by_key.values()))
+        if isinstance(found, str):
+            raise Unfit(found, code=Code.ERROR)
         return found
 
     def _taken(self) -> set[Key]:
@@ -189,7 +198,13 @@ class Devices:
         if all(usable.all() for _, usable in movable):
             if waiting:
                 question = msgspec.json.encode([asked.claim.spec.get("devices") for asked in waiting])
-                served = self._free.ask(question, rows, lambda d: self.choose(waiting, d, taken) is not None)
+                budget = CelBudget(_TRIES + _TRIES_PER_NODE * len(rows))
+                try:
+                    served = self._free.ask(
+                        question, rows, lambda d: self.choose(waiting, d, taken, budget.spend) is not None
+                    )
+                except TooCostly:
+                    raise Unfit("too many combinations of devices for the claims to try them all") from None
                 out[(out == 0) & ~served] = NONE_FREE
             return out
         taken = taken.difference(*(allocated(asked.claim) for asked, _ in movable))
@@ -203,13 +218,20 @@ class Devices:
         return out
 
     def choose(
-        self, asked: Sequence[AskedDevices], devices: Sequence[Device], taken: set[Key]
+        self,
+        asked: Sequence[AskedDevices],
+        devices: Sequence[Device],
+        taken: set[Key],
+        spend: Callable[[int], None] | None = None,
     ) -> dict[str, tuple[Given, ...]] | None:
-        """Devices of these, by claim, for all that is asked; None where those that are not taken do not serve."""
+        """Devices of these, by claim, for all that is asked; None where those that are not taken do not serve.
+
+        *spend* is told what was tried in vain.
+        """
         slices = self.slices
         shares = any(d.consumes for d in devices)
         users = [slices.by_key[key] for key in taken if key in slices.by_key] if shares else []
-        return choose(asked, devices, taken, counters_left(slices.counters, users) if shares else {})
+        return choose(asked, devices, taken, counters_left(slices.counters, users) if shares else {}, spend)
 
     # -- placements -----------------------------------------------------------------------------------------------
     def placed(self, event: Event) -> None:
@@ -259,6 +281,30 @@ class Devices:
             promise = self.promised.get(claim.key)
             out.append(DeviceChoice(claim.key, claim.metadata.uid, promise[3] if promise is not None else None))
         return out
+
+
+def _selectors(exact: Mapping[str, Any], known: DeviceClass) -> Selectors:
+    lines = (*(known.spec.get("selectors") or ()), *(exact.get("selectors") or ()))
+    return tuple(str((s.get("cel") or {}).get("expression", "")) for s in lines)
+
+
+def _evaluated(question: tuple[Selectors, ...], devices: Sequence[Device]) -> Selected | str:
+    """The devices that pass each of a claim's selectors, for one budget; why not, if there is no answer."""
+    steps = STEPS + STEPS_PER_DEVICE * len(devices)
+    budget = CelBudget(steps)
+    found: dict[Selectors, set[Key]] = {}
+    try:
+        for texts in dict.fromkeys(question):
+            budget.spend(sum(map(len, texts)) >> 2)
+            compiled = [compile_selector(text) for text in texts]
+            found[texts] = {d.key for d in devices if budget.left >= 0 and all(s(d, budget) for s in compiled)}
+    except InvalidInput as exc:
+        return str(exc)
+    except TooCostly:
+        pass
+    if budget.left < 0:
+        return f"device selectors cost more than {steps} steps for {len(devices)} devices: use shorter expressions"
+    return found
 
 
 def _check(claim: ResourceClaim, entry: PodResourceClaim, task: Task) -> None:
