@@ -43,6 +43,8 @@ TEXTS: dict[str, str] = {
     "small exponent": "1e-999999999",
     "fraction": "1/3",
     "digits of another script": "٣",
+    "a raised digit": "²",
+    "two signs": "+-5",
     "not a number": "nan",
     "infinite": "-inf",
     "megabyte": "x" * (1 << 20),
@@ -145,6 +147,73 @@ def test_annotations_and_labels_may_hold_anything(value: str) -> None:
 def marked(obj: api.AnyObject, marks: dict[str, str]) -> api.AnyObject:
     meta = msgspec.structs.replace(obj.metadata, labels=marks, annotations=marks)
     return msgspec.structs.replace(obj, metadata=meta)
+
+
+# -- what comes later -----------------------------------------------------------------------------------------------
+def runs(place: str, phase: str = "Running", **marks: Any) -> api.Pod:
+    """The pod of one CPU that fills a node."""
+    return pod(f"on-{place}", group=f"on-{place}", cpu=1, on=place, phase=phase, **marks)
+
+
+def ends(place: str, how: str, marks: dict[str, Any]) -> Seen | Gone:
+    """The pod's end, in one of the ways in which a pod can end."""
+    last = runs(place, how if how in ("Succeeded", "Failed") else "Running", **marks)
+    if how == "deleted":
+        leaving = msgspec.structs.replace(last.metadata, deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC))
+        last = msgspec.structs.replace(last, metadata=leaving)
+    return Gone("Pod", last.key) if how == "gone" else Seen(last)
+
+
+GPU_MARKS = (
+    {keys.GPU_FRACTION: "0.5", keys.GPU_MEMORY: "1"},
+    {keys.GPU_DEVICES: "2"},
+    {keys.GPU_FRACTION: "7"},
+)
+
+
+@pytest.mark.parametrize("how", ["Succeeded", "Failed", "deleted", "gone"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        v if v in ("deep", "two signs", "a raised digit", "more digits") else pytest.param(v, marks=SLOW)
+        for v in [*TEXTS, "GPUs in two ways"]
+    ],
+)
+def test_a_pod_holds_its_room_until_it_ends_whatever_is_written_on_it(value: str, how: str) -> None:
+    """What is written is an update of a pod that runs; and what a scheduler sees first that has just started."""
+    every = [{key: TEXTS[value]} for key in sorted(keys.KEYS)] if value in TEXTS else GPU_MARKS
+    marks = {f"n{n}-{kind}": {kind: said} for n, said in enumerate(every) for kind in ("annotations", "labels")}
+    nodes = [queue("default"), *(node(place, cpu=1) for place in marks)]
+    groups = [job(f"on-{place}", tasks=0)[0] for place in marks]
+    state = ClusterState()
+    state.apply_all(Seen(obj) for obj in (*nodes, *groups, *(runs(place) for place in marks)))
+    state.apply_all(Seen(runs(place, "Running", **said)) for place, said in marks.items())
+    fresh = ClusterState()
+    fresh.apply_all(
+        Seen(obj) for obj in (*nodes, *groups, *(runs(place, "Running", **said) for place, said in marks.items()))
+    )
+    for one in (state, fresh):
+        assert [place for place in marks if one.nodes[place].idle["cpu"] != 0] == [], "room is given away"
+        one.apply_all(ends(place, how, said) for place, said in marks.items())
+        assert [place for place in marks if one.nodes[place].future_idle["cpu"] != 1] == [], "room is kept"
+        assert violations(one) == []
+
+
+NUMBER_READERS = {  # names of pods, expressions, an argument of a plugin
+    *("model/task.py", "plugins/predicates/cel.py", "plugins/predicates/cel_values.py", "plugins/openb/fgd.py"),
+}
+
+
+def test_one_function_reads_whole_numbers_from_keys() -> None:
+    asks = re.compile(r"\.is(?:digit|decimal|numeric)\(")
+    deciding = ("model", "state", "engine", "framework", "actions", "plugins", "kai", "workloads", "kube/controllers")
+    found = {
+        str(path.relative_to(SOURCE))
+        for part in deciding
+        for path in (SOURCE / part).rglob("*.py")
+        if asks.search(path.read_text())
+    }
+    assert found - NUMBER_READERS - {"kai/view/gpu_labels.py", "kube/controllers/store.py"} == set()
 
 
 KEY = re.compile(r"[a-z0-9.-]+\.(?:sh|io|dev|com|scheduler|ai)/[A-Za-z0-9._-]+")

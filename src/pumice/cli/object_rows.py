@@ -13,6 +13,7 @@ from pumice.framework.quota import published
 from pumice.model import keys
 from pumice.model.job import Job
 from pumice.model.limit import shown
+from pumice.model.quantity import whole_number
 from pumice.model.queue import Queue
 from pumice.model.resources import Number
 from pumice.model.status import TaskStatus
@@ -34,7 +35,7 @@ _TYPE = keys.JOB_TYPE
 
 def job_row(job: Job, *, with_namespace: bool = True) -> tuple[Any, ...]:
     """A job in Volcano's columns."""
-    versions = [int(v) for t in job.tasks.values() if (v := t.annotations.get(_VERSION, "")).isdigit()]
+    versions = [whole_number(t.annotations.get(_VERSION, "")) or 0 for t in job.tasks.values()]
     counted = (S.PENDING, S.RUNNING, S.SUCCEEDED, S.FAILED, S.UNKNOWN)
     return (
         job.uid if with_namespace else job.name,

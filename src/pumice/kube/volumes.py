@@ -13,6 +13,7 @@ from pumice.kube.editing import ClaimUnusable, Editor, Object, check_claim
 from pumice.model import keys
 from pumice.model.api import AnyObject, NodeSelector, PersistentVolume, PersistentVolumeClaim
 from pumice.model.intents import Bind, VolumeChoice
+from pumice.model.quantity import whole_number
 from pumice.model.selectors import node_selector_matches
 
 log = logging.getLogger("pumice.kube")
@@ -185,4 +186,4 @@ def _reaches(volume: PersistentVolume, node: AnyObject) -> bool:
 
 def _version(text: Any) -> int:
     """A resource version as a number; 0 where a server's are none."""
-    return int(text) if isinstance(text, str) and text.isdigit() else 0
+    return whole_number(text) or 0 if isinstance(text, str) else 0

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from pumice.errors import InvalidInput, shown
 from pumice.model import keys
+from pumice.model.quantity import whole_number
 from pumice.model.resources import Resources, dim
 
 WHOLE: Final = 1000
@@ -65,8 +66,8 @@ def gpu_request(requests: Resources, annotations: Sequence[str | None]) -> GpuRe
 
 
 _SHARE: Final = re.compile(r"0?\.([0-9]{1,18})", re.ASCII)
-_NUMBER: Final = re.compile(r"[0-9]{1,12}", re.ASCII)
-"""A number of MiB or devices: 12 digits are more than any node has, and far from what the ledgers overflow at."""
+_MOST: Final = 10**12 - 1
+"""MiB or devices: more than any node has, and far from what the ledgers overflow at."""
 
 
 def _share(text: str) -> int:
@@ -80,6 +81,7 @@ def _share(text: str) -> int:
 
 
 def _whole_number(name: str, text: str) -> int:
-    if _NUMBER.fullmatch(text) is None or not int(text):
+    number = whole_number(text, 1, _MOST)
+    if number is None:
         raise InvalidInput(f"annotation {name}: must be a whole number above 0 of at most 12 digits, got {shown(text)}")
-    return int(text)
+    return number

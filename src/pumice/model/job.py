@@ -8,6 +8,7 @@ from typing import Final
 from pumice.model import keys
 from pumice.model.api import NetworkTopology, PodGroup, SubGroupPolicy
 from pumice.model.mapping import NOTHING, ReadOnlyMap
+from pumice.model.quantity import whole_number
 from pumice.model.resources import EMPTY, Number, Resources
 from pumice.model.sealed import Sealed
 from pumice.model.selectors import label_selector_matches
@@ -399,7 +400,7 @@ def sub_job_of(job: Job, task: Task) -> tuple[str, str, int, SubGroupPolicy | No
         values = [task.labels.get(k, "") for k in keys]
         if not keys or not all(values):
             continue
-        index = int(values[0]) if values[0].lstrip("-").isdigit() else 0
+        index = whole_number(values[0], -(2**63)) or 0
         joined = "-".join(values)
         if len(joined) > 128:
             joined = _short_hash(joined)

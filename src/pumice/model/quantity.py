@@ -14,9 +14,16 @@ _FORM = re.compile(
     r"(?P<sign>[+-]?)(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
     r"(?P<suffix>[eE][+-]?[0-9]+|[KMGTPE]i|[numkMGTPE]?)"
 )
+_WHOLE = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _NANO = 10**9
 _MAX_EXPONENT = 60
 _MOST_CHARACTERS = 100
+
+
+def whole_number(text: str, least: int = 0, most: int = 2**63 - 1) -> int | None:
+    """The whole number that an annotation or a label says in ASCII digits; None if it says none within the bounds."""
+    number = int(text) if _WHOLE.fullmatch(text) is not None else None
+    return number if number is not None and least <= number <= most else None
 
 
 def _is_exponent(suffix: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pumice.model.api import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration
+from pumice.model.quantity import whole_number
 
 
 def requirement_matches(req: Requirement, labels: Mapping[str, str]) -> bool:
@@ -20,9 +21,8 @@ def requirement_matches(req: Requirement, labels: Mapping[str, str]) -> bool:
         case "DoesNotExist":
             return have is None
         case "Gt" | "Lt":
-            try:
-                left, right = int(have or ""), int((req.values or [""])[0])
-            except ValueError:
+            left, right = (whole_number(text, -(2**63)) for text in (have or "", (req.values or ("",))[0]))
+            if left is None or right is None:
                 return False
             return left > right if req.operator == "Gt" else left < right
         case _:

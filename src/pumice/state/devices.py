@@ -11,6 +11,7 @@ import numpy.typing as npt
 from pumice.model import keys
 from pumice.model.gpu import WHOLE, WHOLE_NAMES, GpuRequest
 from pumice.model.node import Node
+from pumice.model.quantity import whole_number
 from pumice.model.resources import Resources, dim
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
@@ -67,11 +68,8 @@ class DeviceTable:
         self._ensure(node.row, count)
         self.count[node.row] = count
         self._mark_broken(node, count)
-        memory = node.labels.get(MEMORY_LABEL, "")
-        if memory.isascii() and memory.isdigit():
-            self.memory[node.row] = int(memory)
-        else:
-            self.memory[node.row] = shared // count if count else 0
+        memory = whole_number(node.labels.get(MEMORY_LABEL, ""))
+        self.memory[node.row] = memory if memory is not None else shared // count if count else 0
 
     def tell_apart(self, node: Node, devices: int) -> None:
         """Be able to book tasks on so many devices of a node, also where it offers fewer."""
@@ -80,8 +78,8 @@ class DeviceTable:
     def _mark_broken(self, node: Node, count: int) -> None:
         if node.row not in self._with_broken and keys.GPU_UNHEALTHY not in node.annotations:
             return
-        told = [n for n in node.annotations.get(keys.GPU_UNHEALTHY, "").split(",") if n.isascii() and n.isdigit()]
-        broken = [int(n) for n in told if len(n) < 9 and int(n) < count]
+        told = [whole_number(n, most=count - 1) for n in node.annotations.get(keys.GPU_UNHEALTHY, "").split(",")]
+        broken = [n for n in told if n is not None]
         self.broken[node.row] = False
         self.broken[node.row, broken] = True
         (self._with_broken.add if broken else self._with_broken.discard)(node.row)
@@ -223,10 +221,10 @@ class DeviceTable:
             return []
         request = task.klass.gpu
         parts = named.split(",") if request is not None and len(named) <= 256 else []
-        if request is None or len(parts) != request.devices or not all(p.isascii() and p.isdigit() for p in parts):
+        devices = [n for p in parts if (n := whole_number(p)) is not None]
+        if request is None or not len(parts) == len(devices) == request.devices:
             return []
         share, free = self._share_on(node.row, request), self._free_on(node.row)
-        devices = [int(p) for p in parts]
         fits = all(d < len(free) and free[d] >= share for d in devices)
         return devices if fits and len(set(devices)) == len(devices) else []
 

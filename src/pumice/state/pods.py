@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pumice.errors import InvalidInput
+from msgspec import structs
+
+from pumice.errors import InvalidInput, shown
 from pumice.model.api import Metadata, Pod, PodSpec
 from pumice.model.events import EvictFailed
 from pumice.model.job import Job, SubJob, parse_bool, sub_job_of
 from pumice.model.mapping import NOTHING
 from pumice.model.node import Node
+from pumice.model.quantity import whole_number
 from pumice.model.resources import TooManyNames
 from pumice.model.status import TaskStatus
-from pumice.model.task import PREEMPTABLE_KEY, ROLE_KEY, TASK_PRIORITY_ANNOTATION, Task, group_named
+from pumice.model.task import PREEMPTABLE_KEY, ROLE_KEY, TASK_PRIORITY_ANNOTATION, Task, TaskClass, group_named
 from pumice.state import ledger
 from pumice.state import writing as w
 from pumice.state.counts import OUT
@@ -74,7 +78,6 @@ def _from_labels(state: ClusterState, pod: Pod) -> FromLabels:
     ours = state.scheduler_names is None or spec.scheduler_name in state.scheduler_names
     group = group_named(notes, spec) if ours else ""
     override = find(notes, TASK_PRIORITY_ANNOTATION)
-    valid = override is not None and override.lstrip("+-").isdigit() and -(2**31) <= int(override) < 2**31
     preemptable = find(notes, PREEMPTABLE_KEY, find(labels, PREEMPTABLE_KEY))
     said = FromLabels(
         meta.annotations,
@@ -83,28 +86,44 @@ def _from_labels(state: ClusterState, pod: Pod) -> FromLabels:
         meta.namespace,
         f"{meta.namespace}/{group}" if group else "",
         find(notes, ROLE_KEY) or find(labels, ROLE_KEY, ""),
-        int(override) if valid else None,
+        whole_number(override, -(2**31), 2**31 - 1) if override is not None else None,
         True if preemptable is None else parse_bool(preemptable),
     )
     state.last_labels = said if spec.scheduling_group is None else None
     return said
 
 
-def _new_task(state: ClusterState, pod: Pod) -> Task:
+def _new_task(state: ClusterState, pod: Pod, known: Task | None = None) -> Task:
+    """The task of a pod. What cannot be read makes it invalid; a pod that has its place keeps what was read before."""
     invalid = ""
     try:
-        klass = state.classes.of(pod)
-    except InvalidInput as exc:
-        invalid, meta = str(exc), pod.metadata
-        klass = state.classes.of(Pod(metadata=Metadata(name=meta.name, namespace=meta.namespace), spec=PodSpec()))
+        klass, said = state.classes.of(pod), _from_labels(state, pod)
+    except Exception as exc:
+        invalid = str(exc) if isinstance(exc, InvalidInput) else f"{type(exc).__name__}: {shown(str(exc))}"
         state.problems["Pod", pod.key] = invalid
         if isinstance(exc, TooManyNames):
             state.unnamed["Pod", pod.key] = pod
-    said = _from_labels(state, pod)
+        if known is not None and known.node is not None:
+            was = known.pod
+            meta = structs.replace(pod.metadata, labels=was.metadata.labels, annotations=was.metadata.annotations)
+            spec = structs.replace(was.spec, node_name=pod.spec.node_name)
+            pod, klass = structs.replace(pod, metadata=meta, spec=spec), known.klass
+        else:
+            klass = _readable_class(state, pod)
+        said = _from_labels(state, pod)
     priority = said.priority
     if priority is None:
         priority = 1 if pod.spec.priority is None else pod.spec.priority
     return Task(pod, klass, said.job_key, said.role, priority, said.preemptable, invalid)
+
+
+def _readable_class(state: ClusterState, pod: Pod) -> TaskClass:
+    """The class of an invalid pod: if it has a place, what it asks for without its annotations; else nothing."""
+    meta = Metadata(name=pod.metadata.name, namespace=pod.metadata.namespace)
+    if pod.spec.node_name:
+        with suppress(InvalidInput):
+            return state.classes.of(structs.replace(pod, metadata=meta))
+    return state.classes.of(Pod(metadata=meta, spec=PodSpec()))
 
 
 def pod_seen(state: ClusterState, pod: Pod) -> None:
@@ -131,25 +150,25 @@ def pod_seen(state: ClusterState, pod: Pod) -> None:
             return
         del state.assumed[known.uid]
         w.set_assumed_at(known, None)
-    fresh = None if same_but_for_its_place(known, pod) else _new_task(state, pod)
-    if fresh is None or _same_identity(known, fresh):
-        node = state.table.by_name.get(pod.spec.node_name) if pod.spec.node_name else None
-        moved = (known.status, known.node) != (status, None if status in _FINISHED else node)
-        if known.pod.spec.node_name != pod.spec.node_name:
-            moved = True  # perhaps between nodes that we do not know
-        if moved:
-            _unorphan(state, known)
-        w.set_pod(known, pod)
-        w.set_nominated_node(known, pod.status.nominated_node_name)
-        if fresh is not None:
-            w.set_labels(known, fresh.labels)
-            w.set_annotations(known, fresh.annotations)
-        if moved:
-            state.set_status(known, status, node)
-            _orphan(state, known, pod.spec.node_name)
+    fresh = None if same_but_for_its_place(known, pod) else _new_task(state, pod, known)
+    if fresh is not None and not _same_identity(known, fresh):
+        _drop_task(state, known)
+        _add_task(state, fresh, key, status)
         return
-    _drop_task(state, known)
-    _add_task(state, fresh, key, status)
+    node = state.table.by_name.get(pod.spec.node_name) if pod.spec.node_name else None
+    moved = (known.status, known.node) != (status, None if status in _FINISHED else node)
+    if known.pod.spec.node_name != pod.spec.node_name:
+        moved = True  # perhaps between nodes that we do not know
+    if moved:
+        _unorphan(state, known)
+    w.set_pod(known, pod if fresh is None else fresh.pod)
+    w.set_nominated_node(known, pod.status.nominated_node_name)
+    if fresh is not None:
+        w.set_labels(known, fresh.labels)
+        w.set_annotations(known, fresh.annotations)
+    if moved:
+        state.set_status(known, status, node)
+        _orphan(state, known, pod.spec.node_name)
 
 
 _SPEC: Final = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, shown
 from pumice.model import keys
 from pumice.model.api import Metadata, NetworkTopology, PodGroup, PodGroupSpec, PodGroupStatus, ResourceList
+from pumice.model.quantity import whole_number
 from pumice.model.resources import Resources
 
 QUEUE_ANNOTATION = keys.QUEUE_ANNOTATION
@@ -82,9 +83,14 @@ def least_members(annotations: Mapping[str, str]) -> int:
     :raises InvalidInput: the annotation is no whole number.
     """
     text = annotations.get(MIN_MEMBER_ANNOTATION, "1")
-    if not text.isascii() or not text.isdigit():
-        raise InvalidInput(f"annotation {MIN_MEMBER_ANNOTATION}: must be a whole number, got {text!r}")
-    return int(text)
+    return _whole_number(MIN_MEMBER_ANNOTATION, text)
+
+
+def _whole_number(name: str, text: str) -> int:
+    number = whole_number(text, most=2**31 - 1)
+    if number is None:
+        raise InvalidInput(f"annotation {name}: must be a whole number, got {shown(text)} (0 to 2147483647)")
+    return number
 
 
 def pod_queue(*annotations: Mapping[str, str] | None) -> str:
@@ -110,9 +116,8 @@ def group_topology(annotations: Mapping[str, str]) -> NetworkTopology | None:
     mode, tier = annotations.get(_TOPOLOGY_MODE, ""), annotations.get(_TOPOLOGY_TIER, "")
     if not mode and not tier:
         return None
-    if tier and not (tier.isascii() and tier.isdigit()):
-        raise InvalidInput(f"annotation {_TOPOLOGY_TIER}: must be a whole number, got {tier!r}")
-    return NetworkTopology(mode=mode or "hard", highest_tier_allowed=int(tier) if tier else None)
+    highest = _whole_number(_TOPOLOGY_TIER, tier) if tier else None
+    return NetworkTopology(mode=mode or "hard", highest_tier_allowed=highest)
 
 
 def _chosen(said: Mapping[str, str], keys: Iterable[str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import msgspec
 
 from pumice.kube.kinds import RESOURCES, AnyObject, Resource, declare
 from pumice.model.api import Metadata, OwnerReference, PodSpec, QueueSpec
+from pumice.model.quantity import whole_number
 from pumice.model.task import GROUP_ANNOTATION, group_named
 from pumice.workloads.lifecycle import PodSeen
 from pumice.workloads.pods import JOB_VERSION, TASK_INDEX
@@ -147,4 +148,5 @@ def owner_of(job: VcJob) -> dict[str, Any]:
 
 
 def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() else -1
+    number = whole_number(text)
+    return -1 if number is None else number

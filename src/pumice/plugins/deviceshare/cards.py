@@ -10,7 +10,7 @@ from pumice.errors import InvalidInput, shown
 from pumice.model import keys
 from pumice.model.api import Container, Quantity
 from pumice.model.node import Node
-from pumice.model.quantity import value
+from pumice.model.quantity import value, whole_number
 from pumice.model.task import Task, TaskClass
 from pumice.plugins.deviceshare.mig import Geometries, MigSlot, memory_of, pick, read_slot
 
@@ -21,7 +21,7 @@ _NUMBER, _MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
 _PERCENT, _CORES = "volcano.sh/vgpu-memory-percentage", "volcano.sh/vgpu-cores"
 _MOST: Final = 1024
 """A node has at most so many cards: what anybody writes costs no more."""
-_DIGITS: Final = 12
+_MOST_NUMBER: Final = 10**12 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +133,10 @@ def read_cards(node: Node, ways_of: Callable[[str], Geometries], *, fall_back: b
 
 
 def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+    number = whole_number(text, most=_MOST_NUMBER)
+    if number is None:
         raise InvalidInput(f"{keys.VGPU_REGISTER}: must be a whole number, got {shown(text)}")
-    return int(text)
+    return number
 
 
 def asked_of(klass: TaskClass) -> tuple[CardRequest, ...]:
@@ -186,6 +187,7 @@ def read_parts(text: str) -> Iterator[Part]:
     """What an annotation says that containers got; what cannot be read is left out."""
     for part in text.replace(";", ":").split(":"):
         fields = part.split(",")
-        if len(fields) == 4 and all(n.isascii() and n.isdigit() and len(n) <= _DIGITS for n in fields[2:]):
+        memory, cores = (whole_number(n, most=_MOST_NUMBER) for n in fields[2:]) if len(fields) == 4 else (None, None)
+        if memory is not None and cores is not None:
             uuid, slot = read_slot(fields[0])
-            yield Part(uuid, int(fields[2]), int(fields[3]), slot)
+            yield Part(uuid, memory, cores, slot)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from pumice.errors import InvalidInput, shown
+from pumice.model.quantity import whole_number
 
 ARGUMENT: Final = "deviceshare.KnownMigGeometries"
 _GROUP: Final = re.compile(r"[A-Za-z0-9_.]{1,63}", re.ASCII)
@@ -91,8 +92,9 @@ def read_slot(text: str) -> tuple[str, MigSlot | None]:
     """(uuid, instance) of what an annotation names: ``uuid`` or ``uuid[group-position]``."""
     uuid, bracket, rest = text.partition("[")
     group, dash, position = rest.removesuffix("]").rpartition("-")
-    if bracket and dash and rest.endswith("]") and position.isascii() and position.isdigit() and len(position) < 4:
-        return uuid, MigSlot(group, int(position))
+    number = whole_number(position, most=999)
+    if bracket and dash and rest.endswith("]") and number is not None:
+        return uuid, MigSlot(group, number)
     return text, None
 
 
