@@ -15,7 +15,7 @@ from pumice.kube.client import MERGE, STRATEGIC
 from pumice.kube.kinds import RESOURCES, Resource
 from pumice.kube.writes import ApiWriter
 from pumice.model import native
-from pumice.model.api import AnyObject, Condition, PodGroup
+from pumice.model.api import CONTRARY, AnyObject, Condition, PodGroup
 from pumice.model.intents import StatusUpdate
 
 log = logging.getLogger("pumice.kube")
@@ -77,7 +77,10 @@ class StatusWriter:
             self._marks.setdefault((update.kind, update.key), {}).update(update.annotations)
         if urgent and waiting.get("phase") != update.status.get("phase"):
             self._urgent.add((update.kind, update.key))
-        conditions = {c["type"]: c for c in (*waiting.get("conditions", ()), *update.status.get("conditions", ()))}
+        conditions: dict[str, dict[str, Any]] = {}
+        for c in (*waiting.get("conditions", ()), *update.status.get("conditions", ())):
+            conditions.pop(_contrary(c), None)
+            conditions[c["type"]] = c
         waiting.update(update.status)
         if conditions:
             waiting["conditions"] = list(conditions.values())
@@ -148,7 +151,10 @@ class StatusWriter:
             self._written[kind, key] = (status, time.monotonic(), uid)
 
     def _conditions(self, kind: str, key: str, fresh: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The whole list to write: a merge patch replaces lists, so conditions of other types go along."""
+        """The whole list to write: a merge patch replaces lists, so conditions of other types go along.
+
+        A condition that a new one contradicts becomes False with the new one's reason.
+        """
         now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         group = self._groups.get(kind, {}).get(key)
         old = {c.type: c for c in group.status.conditions or ()} if isinstance(group, PodGroup) else {}
@@ -156,6 +162,10 @@ class StatusWriter:
             called = native.SCHEDULED[0 if self._where(kind).prefix.endswith("v1alpha2") else 1]
             fresh = [{**c, "type": called} for c in fresh]
         types = {c["type"] for c in fresh}
+        for kind, reason in [(_contrary(c), c.get("reason", "")) for c in fresh]:
+            if kind in old and kind not in types and old[kind].status == "True":
+                types.add(kind)
+                fresh = [*fresh, {"type": kind, "status": "False", "reason": reason}]
         found = [_data(c) for c in old.values() if c.type not in types and kind not in _BUILT_IN]
         for c in fresh:
             before = old.get(c["type"])
@@ -167,6 +177,11 @@ class StatusWriter:
     def _forget(self) -> None:
         horizon = time.monotonic() - ECHO
         self._written = {k: v for k, v in self._written.items() if v[1] > horizon}
+
+
+def _contrary(condition: Mapping[str, Any]) -> str:
+    """The type of the condition that cannot be True beside this one; empty if there is none."""
+    return CONTRARY.get(condition["type"], "") if condition.get("status") == "True" else ""
 
 
 def _data(condition: Condition) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import force_setattr, replace
@@ -396,6 +396,10 @@ class PodGroupSpec(_Maps, frozen=True):
     priority_class_name: str = ""
     network_topology: NetworkTopology | None = None
     sub_group_policy: tuple[SubGroupPolicy, ...] | None = None
+
+
+CONTRARY: Final = {"Scheduled": "Unschedulable", "Unschedulable": "Scheduled"}
+"""Conditions of a PodGroup that are never both True: type -> the other."""
 
 
 class PodGroupStatus(_Struct, frozen=True):

@@ -250,6 +250,19 @@ def test_a_group_shows_its_phase_and_why_it_waits(scenario: Scenario) -> None:
     assert [u for u in scenario.run().updates if isinstance(u, StatusUpdate)] == []
 
 
+def test_a_group_with_contradicting_conditions_is_told_again_what_holds(scenario: Scenario) -> None:
+    scenario.node("n1", cpu=2).job("a")
+    scenario.run(plugins=["gang"])
+    scenario.finish("a-0")
+    group = scenario.job_of("a").group
+    assert group is not None
+    both = [{"type": t, "status": "True", "reason": ReasonCode.GANG_READY} for t in ("Scheduled", "Unschedulable")]
+    data = {"metadata": {"name": "a", "namespace": "default"}, "spec": {"minMember": 1, "queue": "default"}}
+    scenario.add(decode("PodGroup", {**data, "status": {"phase": group.status.phase, "conditions": both}}))
+    updates = {u.key: u.status for u in scenario.run(plugins=["gang"]).updates if isinstance(u, StatusUpdate)}
+    assert [(c["type"], c["status"]) for c in updates["default/a"]["conditions"]] == [("Scheduled", "True")]
+
+
 def test_a_running_job_that_cannot_be_served_is_unknown() -> None:
     ssn = session(node("n1"), job("a", tasks=2, on=["n1"]))
     a = ssn.jobs["default/a"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -350,7 +351,7 @@ def test_conditions_of_other_types_stay_and_unchanged_ones_keep_their_time(tmp_p
     from datetime import UTC, datetime
 
     early = datetime(2020, 1, 1, tzinfo=UTC)
-    old = tuple(Condition(type=t, status="True", last_transition_time=early) for t in ("Scheduled", "Unschedulable"))
+    old = tuple(Condition(type=t, status="True", last_transition_time=early) for t in ("Admitted", "Unschedulable"))
     group = PodGroup(metadata=Metadata(name="g", namespace="ns"), status=PodGroupStatus(conditions=old))
 
     async def story() -> None:
@@ -361,10 +362,45 @@ def test_conditions_of_other_types_stay_and_unchanged_ones_keep_their_time(tmp_p
             await box.finish()
             written = api.sent("PATCH", GROUP_STATUS)[0]["status"]["conditions"]
             assert [(c["type"], c["lastTransitionTime"]) for c in written] == [
-                ("Scheduled", "2020-01-01T00:00:00Z"),
+                ("Admitted", "2020-01-01T00:00:00Z"),
                 ("Unschedulable", "2020-01-01T00:00:00Z"),
             ]
             assert written[1]["message"] == "m"
+
+    virtual_time.run(story())
+
+
+SAID = [(kind, status) for kind in ("Scheduled", "Unschedulable") for status in ("True", "False")]
+
+
+@pytest.mark.parametrize("old", [(), *((s,) for s in SAID), (SAID[0], SAID[2])], ids=str)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_scheduled_and_unschedulable_are_never_both_true(
+    tmp_path: Path, old: tuple[tuple[str, str], ...], at_once: bool
+) -> None:
+    def true_ones(conditions: Any) -> set[str]:
+        return {c["type"] for c in conditions if c["status"] == "True"}
+
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, out):
+            for told in itertools.product(SAID, repeat=2):
+                conditions = tuple(Condition(type=kind, status=status, reason="R") for kind, status in old)
+                meta = Metadata(name="g", namespace="ns", uid="".join(map("".join, told)))
+                out.groups["ns/g"] = PodGroup(metadata=meta, status=PodGroupStatus(conditions=conditions))
+                for kind, status in told:
+                    fresh = [{"type": kind, "status": status, "reason": "N", "message": "m"}]
+                    box.put([StatusUpdate("PodGroup", "ns/g", {"conditions": fresh})])
+                    if not at_once:
+                        await box.finish()
+                await box.finish()
+                written = api.sent("PATCH", GROUP_STATUS)[-1]["status"]["conditions"]
+                kind, status = told[-1]
+                assert len(true_ones(written)) <= 1, (old, told)
+                assert (kind in true_ones(written)) is (status == "True")
+                assert len(written) == len({c["type"] for c in written})
+                if status == "True":
+                    contrary = [c for c in written if c["type"] != kind]
+                    assert all((c["status"], bool(c["reason"])) == ("False", True) for c in contrary)
 
     virtual_time.run(story())
 

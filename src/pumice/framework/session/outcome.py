@@ -11,6 +11,7 @@ from pumice.framework.session.phases import status_of
 from pumice.framework.session.refusals import Refusal, Refusals, Stage
 from pumice.framework.session.runtime import Runtime
 from pumice.model import native
+from pumice.model.api import CONTRARY
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Intent, StatusUpdate
 from pumice.model.job import Job
@@ -116,7 +117,11 @@ class Outcome:
 
 
 def _has_condition(existing: Sequence[Any], new: Mapping[str, str]) -> bool:
+    """Report whether a condition is written already, and none that contradicts it."""
     kind = new["type"]
+    contrary = CONTRARY.get(kind) if new["status"] == "True" else None
+    if contrary is not None and any(c.type == contrary and c.status == "True" for c in existing):
+        return False
     for c in existing:
         if c.type == kind and (c.status, c.reason, c.message) == (new["status"], new["reason"], new["message"]):
             return True
