@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pumice.scheduler.assembly import assemble, catalogue_of
-from pumice.sim.results.pairs import interval
+from pumice.sim.results.intervals import mean_interval
 from pumice.sim.results.records import RunRecord
 from pumice.sim.results.summary import Summary, summarise
 from pumice.sim.run import Simulation
@@ -57,7 +57,7 @@ def main() -> None:
             for left, right in zip(lasting, ours, strict=True)
             if (a := figure(left[0])) is not None and (b := figure(right[0])) is not None
         ]
-        found = interval([b - a for a, b in pairs])
+        found = mean_interval([b - a for a, b in pairs])
         before, after = (sum(side) / len(pairs) for side in zip(*pairs, strict=True))
         limits = f" ({found.low:+.2f} to {found.high:+.2f})" if found.low is not None else ""
         less, more = sum(b < a for a, b in pairs), sum(b > a for a, b in pairs)

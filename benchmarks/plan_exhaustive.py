@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from statistics import fmean
 
 from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.planning import Variant, VariantPlayer, size
 from pumice.sim.results.gates import parse_gate
-from pumice.sim.results.pairs import Scale, typical
 from pumice.sim.scenario import plugin_directory, read_scenario
 from pumice.sim.study.playing import StudyWorld, registry_of
 from pumice.sim.study.workers import LocalExecutor
@@ -40,11 +40,10 @@ def main() -> None:
     summaries = {count: [done.summary for done in player(Variant(GROUP, count)).values()] for count in counts}
     for text in GOALS:
         goal = parse_gate(text)
-        scale: Scale = "ratio" if goal.metric.as_ratio else "difference"
         figures = {}
         for count, runs in summaries.items():
             values = [value for run in runs if (value := goal.metric.of(run)) is not None]
-            figures[count] = typical(values, scale).estimate
+            figures[count] = fmean(values)
         every = None
         for count in reversed(counts):
             if not goal.holds(figures[count], figures[count]):

@@ -16,7 +16,7 @@ from pumice.sim.planning import Variant, VariantPlayer, size
 from pumice.sim.planning.formula import demanded
 from pumice.sim.planning.variants import NodeFailure
 from pumice.sim.results.gates import parse_gate
-from pumice.sim.results.pairs import typical
+from pumice.sim.results.intervals import mean_interval
 from pumice.sim.scenario import read_scenario
 from pumice.sim.study.playing import StudyWorld
 
@@ -57,7 +57,7 @@ def test_the_answer_is_within_one_node_of_looking_everywhere(home: Path) -> None
     waits = {}
     for count in range(1, 7):
         runs = [done.summary.total.wait for done in player(Variant("n", count)).values()]
-        waits[count] = typical([wait.p95 for wait in runs if wait is not None], "ratio").estimate
+        waits[count] = mean_interval([wait.p95 for wait in runs if wait is not None]).estimate
     least = next(n for n in waits if all(waits[m] < 600 for m in waits if m >= n))
     assert 1 < least < 6
     assert found.found.answer is not None and abs(found.found.answer - least) <= 1
@@ -109,7 +109,7 @@ def agrees(tmp_path: Path, jobs: int, seeds: int) -> None:
     player = VariantPlayer(StudyWorld(scenario), "plain", range(1, seeds + 1))
     runs = player(Variant())
     means = [done.summary.total.wait.mean for done in runs.values() if done.summary.total.wait]
-    found = typical(means, "difference")
+    found = mean_interval(means)
     asked = demanded([list(scenario.drawn(seed).workload()) for seed in player.seeds], gpus=False)
     assert asked is not None
     waits = asked.waits(4)

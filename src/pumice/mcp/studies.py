@@ -26,7 +26,7 @@ from pumice.sim.planning import Variant, VariantPlayer, size
 from pumice.sim.planning.variants import groups_of, nodes_of, play_variant
 from pumice.sim.planning.wording import answer_in_words, remarks
 from pumice.sim.results.gates import parse_gate
-from pumice.sim.results.pairs import FEWEST
+from pumice.sim.results.pairs import FEWEST, SURE
 from pumice.sim.results.seeds import SeedRow, compare_seeds
 from pumice.sim.results.summary import Summary
 from pumice.sim.study.apart import ApartProcess, NotInTime, RememberingExecutor
@@ -261,10 +261,10 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _in_words(figures: list[ComparedFigure], pairs: int) -> str:
-    if all(one.verdict == "no change" for one in figures):
+    if all(one.verdict == "no difference seen" for one in figures):
         return "both confs come to the same in every run"
     if pairs < FEWEST:
         return f"{counted(pairs, 'pair')} of runs cannot tell a difference from chance; at least {FEWEST} are needed"
-    said = [f"{one.figure} is {one.verdict}" for one in figures if one.verdict in ("better", "worse")]
+    said = [f"{one.figure} is {one.verdict}" for one in figures if one.verdict in SURE]
     rest = "; of the others these runs cannot tell, or nothing changes" if len(said) < len(figures) else ""
     return f"under b: {', '.join(said)}{rest}" if said else "these runs show no difference that is more than chance"

@@ -15,7 +15,7 @@ from pumice.sim.planning.bisection import Found, smallest
 from pumice.sim.planning.formula import Demanded, demanded
 from pumice.sim.planning.variants import Variant, nodes_of, play_variant, units_of
 from pumice.sim.results.gates import Gate
-from pumice.sim.results.pairs import Interval, typical
+from pumice.sim.results.intervals import Interval, mean_interval
 from pumice.sim.results.summary import Summary
 from pumice.sim.scenario import SimScenario
 from pumice.sim.study.playing import Played, StudyRun, StudyWorld
@@ -67,7 +67,7 @@ class TriedSize:
 
     count: int
     value: Interval | None
-    """The typical value over the seeds; None where no run has one."""
+    """The mean over the seeds; None where no run has one."""
     at_least: bool
     """It is a lower bound: jobs were left waiting."""
     never_fit: tuple[str, ...]
@@ -132,7 +132,7 @@ def _tried(count: int, runs: Mapping[int, Played], goal: Gate, formula: float | 
     never = tuple(dict.fromkeys(text for done in runs.values() for text in done.never_fit))
     if not values:
         return TriedSize(count, None, at_least, never, False, True, formula)
-    value = typical(values, "ratio" if goal.metric.as_ratio else "difference")
+    value = mean_interval(values)
     good = bool(goal.holds(value.estimate, value.estimate)) and not at_least and not never
     ends = (value.low, value.high)
     whole = None if ends[0] is None or ends[1] is None else goal.holds(ends[0], ends[1])

@@ -9,12 +9,14 @@ from pumice.sim.report import effects, palette, tables, units
 from pumice.sim.report.charts.plot import percent
 from pumice.sim.report.markup import Markup, tag
 from pumice.sim.report.sections import card, remarks
-from pumice.sim.results.pairs import SHORTEST_S, Effect
+from pumice.sim.results.pairs import SURE, Effect
 from pumice.sim.results.seeds import SeedComparison, SeedRow, SeedTable
 
 _HEADLINES = ("wait.mean", "unfinished", "utilisation.gpu", "utilisation.cpu", "fragmentation", "evictions")
 _TILES = 4
 _STRIPS = ("wait.mean", "wait.p95", "jct.mean", "utilisation.gpu", "fragmentation", "fairness.service")
+_SHORTEST_S = 1.0
+"""On the strip of pairs a shorter time is drawn as this one: a ratio needs something to divide by."""
 _GROUP_FIGURES = ("wait.mean", "wait.p95", "jct.mean", "unfinished")
 
 
@@ -41,7 +43,7 @@ def seed_sections(comparison: SeedComparison) -> list[Markup]:
         parts.append(
             card(
                 f"{names[at]} against {names[0]}",
-                effects.HOW_TO_READ,
+                effects.how_to_read(comparison),
                 _table("Figure", [(row.label, row) for row in rows], names, at),
                 anchor=f"seeds-{at}",
             )
@@ -78,21 +80,21 @@ def _headlines(comparison: SeedComparison) -> list[SeedRow]:
 
 
 def _tile(row: SeedRow, names: Sequence[str]) -> Markup:
-    typical = [0.0 if value is None else abs(value.estimate) for value in row.values]
-    most = max(typical) or 1.0
+    means = [0.0 if value is None else abs(value.estimate) for value in row.values]
+    most = max(means) or 1.0
     lines = []
     for at, name in enumerate(names):
         effect = row.effects[at]
         step = "" if effect is None else _judged(effect, row)
         said = tag("span", tag("small", name), tag("b", _value(row, at)), step, class_="said")
-        bar = tag("i", style=f"width:{percent(typical[at] / most)}", class_=f"c{at % palette.COLOURS}")
+        bar = tag("i", style=f"width:{percent(means[at] / most)}", class_=f"c{at % palette.COLOURS}")
         lines.append(tag("li", said, tag("span", bar, class_="gauge")))
     return tag("div", tag("h3", row.label), tag("ul", *lines, class_="headline"), class_="tile")
 
 
 def _judged(effect: Effect, row: SeedRow) -> Markup:
     """The change with its sign, or that there is nothing to tell."""
-    told = effect.verdict in ("better", "worse")
+    told = effect.verdict in SURE
     words = effects.change(effect, row.unit) if told else effect.verdict
     return tag("small", f"{effects.SIGNS[effect.verdict]} {words}", class_=f"step {effect.verdict.split()[0]}")
 
@@ -110,7 +112,7 @@ def _table(kind: str, rows: Sequence[tuple[str, SeedRow]], names: Sequence[str],
         if effect is None:
             cells += [units.NOTHING] * 4
         else:
-            told = effect.verdict not in ("no change", "not comparable")
+            told = effect.verdict not in effects.UNJUDGED
             words = [effects.change(effect, row.unit), effects.limits(effect, row.unit), effects.won(effect)]
             cells += [text if told else "" for text in words]
             cells.append(tag("span", effects.verdict(effect), class_=f"step {effect.verdict.split()[0]}"))
@@ -137,7 +139,7 @@ def _alone(rows: Sequence[SeedRow]) -> Markup:
         if value is not None:
             ends = [units.amount(end, row.unit) for end in (min(known), max(known))]
             body.append([row.label, _value(row, 0), effects.value_limits(value, row.unit), *ends])
-    return tables.table(["Figure", "Typical", "95 % interval", "Lowest", "Highest"], body)
+    return tables.table(["Figure", "Mean", "95 % interval", "Lowest", "Highest"], body)
 
 
 # -- the strip of dots ----------------------------------------------------------------------------------------------
@@ -172,7 +174,7 @@ def _strip(row: SeedRow, seeds: Sequence[int], at: int, noun: str) -> Markup | N
 def _step(effect: Effect, before: float, after: float) -> float:
     """The change of one pair on the axis: of a ratio its logarithm, so that half and double lie equally far."""
     if effect.scale == "ratio":
-        return math.log(max(after, SHORTEST_S) / max(before, SHORTEST_S))
+        return math.log(max(after, _SHORTEST_S) / max(before, _SHORTEST_S))
     return after - before
 
 

@@ -33,10 +33,10 @@ _DEFINITIONS = (
     ),
     (
         "Over seeds",
-        "every configuration is played on the same seeds, which give the same jobs, faults and refused binds to all. A "
-        "change is that of a pair, on average; of times the geometric mean of the ratios, where times below a second "
-        "count as one. The interval holds it with 95 % confidence (typical values: what the sign-flip test does not "
-        "reject). Better or worse is said only where the interval leaves no change out.",
+        "every configuration is played on the same seeds, which give the same jobs, faults and refused binds to all. "
+        "Values are arithmetic means over the seeds, and the change of a time is the ratio of two means. The interval "
+        "is the wider of typical values (what the sign-flip test does not reject) and a bootstrap-t on each side. "
+        "Better or worse is said only where at least 6 pairs differ and the interval leaves no change out.",
     ),
     (
         "Not comparable",

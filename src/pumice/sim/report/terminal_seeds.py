@@ -10,14 +10,13 @@ from rich.text import Text
 
 from pumice.sim.report import effects, units
 from pumice.sim.results.seeds import SeedComparison, SeedRow
+from pumice.words import counted
 
-_STYLES = {"better": "green", "worse": "red", "cannot tell": "yellow", "no change": "dim", "not comparable": "yellow"}
-_FIRST_OF_PART = frozenset({"wait.mean", "completed", "makespan"})
-
-
+_STYLES = {"better": "green", "worse": "red", "no difference seen": "dim"}
+_FIRST_OF_PART = frozenset({"completed", "makespan"})
 _OVERVIEW = ("unfinished", "wait.mean", "wait.p95", "jct.mean", "evictions", "utilisation.gpu", "utilisation.cpu")
 """Figures that many configurations are shown by; the report and the JSON output have all."""
-WIDE = 118
+WIDE = 130
 """Columns that the whole table needs. Below that the first configuration's values, which the change tells, give way."""
 
 
@@ -39,13 +38,15 @@ class _Seeds:
         if len(names) == 1:
             yield _alone(names[0], rows)
         if len(names) > 2:
-            yield from (_by_configuration(row, names, wide) for key in _OVERVIEW for _, row in rows if row.key == key)
+            keys = [comparison.primary, *(key for key in _OVERVIEW if key != comparison.primary)]
+            many = _means_of(comparison)
+            yield from (_by_configuration(row, names, many, wide) for key in keys for _, row in rows if row.key == key)
         else:
             yield from self._of_two(rows, wide)
         yield Text()
         if len(names) > 1:
             signs = "" if wide else f"{', '.join(f'{sign} {word}' for word, sign in effects.SIGNS.items())}. "
-            yield Text(signs + effects.HOW_TO_READ, style="dim")
+            yield Text(signs + effects.how_to_read(comparison), style="dim")
         for text in [*effects.remarks(comparison), *comparison.notes]:
             yield Text(f"note: {text}", style="yellow")
 
@@ -56,11 +57,36 @@ class _Seeds:
             return
         if not wide:
             yield Text(f"{names[1]} against {names[0]}", style="dim")
-        yield _table("", names, 1, rows, wide)
+        table = _table("", _means_of(comparison), names, wide)
+        primary = [one for one in rows if one[1].key == comparison.primary]
+        others = [one for one in rows if one[1].key != comparison.primary]
+        for title, part in (("Primary figure", primary), ("Also seen (exploratory)", others)):
+            if not part:
+                continue
+            table.add_row(Text(title, style="bold"))
+            for label, row in part:
+                if row.key in _FIRST_OF_PART:
+                    table.add_row()
+                table.add_row(Text(label), *(_value(row, at) for at in _places(wide)), *_judged(row, 1, wide))
+                if row.key == comparison.primary:
+                    table.add_row(Text("typical seed (median)"), *(_median(row, at) for at in _places(wide)))
+            table.add_row()
+        yield table
         for title, groups in (("Mean wait by queue", comparison.by_queue), ("Mean wait by size", comparison.by_size)):
             waits = [(group.name, row) for group in groups for row in group.rows if row.key == "wait.mean"]
             if len(waits) > 1:
-                yield _table(title, names, 1, waits, wide)
+                table = _table(title, "", names, wide)
+                for label, row in waits:
+                    table.add_row(Text(label), *(_value(row, at) for at in _places(wide)), *_judged(row, 1, wide)[:-1])
+                yield table
+
+
+def _means_of(comparison: SeedComparison) -> str:
+    return f"mean of {counted(len(comparison.seeds), comparison.each.partition(' ')[0])}"
+
+
+def _places(wide: bool) -> tuple[int, ...]:
+    return (0, 1) if wide else (1,)
 
 
 def _titled(title: str) -> Table:
@@ -68,25 +94,20 @@ def _titled(title: str) -> Table:
     return Table(title=heading, title_justify="left", title_style="", header_style="dim", box=None, pad_edge=False)
 
 
-def _table(title: str, names: Sequence[str], at: int, rows: Sequence[tuple[str, SeedRow]], wide: bool) -> Table:
+def _table(title: str, first: str, names: Sequence[str], wide: bool) -> Table:
     table = _titled(title)
-    table.add_column("", min_width=20)
-    places = (0, at) if wide else (at,)
-    for name in [*(names[place] for place in places), "change", "95 % interval", *(["better on"] if wide else [])]:
+    table.add_column(first, min_width=20)
+    for name in [*(names[at] for at in _places(wide)), "change", "95 % interval", *(["better on"] if wide else [])]:
         table.add_column(Text(name), justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    for label, row in rows:
-        if not title.strip() and row.key in _FIRST_OF_PART:
-            table.add_row()
-        table.add_row(Text(label), *(_value(row, place) for place in places), *_judged(row, at, wide))
     return table
 
 
-def _by_configuration(row: SeedRow, names: Sequence[str], wide: bool) -> Table:
+def _by_configuration(row: SeedRow, names: Sequence[str], means: str, wide: bool) -> Table:
     """One figure, a line for each configuration."""
     table = _titled(row.label)
     table.add_column("", min_width=20)
-    for name in ("typical", "change", "95 % interval", *(["better on"] if wide else [])):
+    for name in (means, "change", "95 % interval", *(["better on"] if wide else [])):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for at, name in enumerate(names):
@@ -99,15 +120,20 @@ def _judged(row: SeedRow, at: int, wide: bool) -> list[Text]:
     effect = row.effects[at]
     if effect is None:
         return []
-    told = effect.verdict not in ("no change", "not comparable")
+    told = effect.verdict not in effects.UNJUDGED
     words = [effects.change(effect, row.unit), effects.limits(effect, row.unit)]
     words += [effects.won(effect)] if wide else []
-    verdict = effects.verdict(effect) if wide else effects.SIGNS[effect.verdict]
-    return [*(Text(text if told else "") for text in words), Text(verdict, style=_STYLES[effect.verdict])]
+    verdict = effects.verdict(effect) if wide else effects.sign(effect)
+    return [*(Text(text if told else "") for text in words), Text(verdict, style=_STYLES.get(effect.verdict, "yellow"))]
 
 
 def _value(row: SeedRow, at: int) -> Text:
     value = row.values[at]
+    return Text(units.amount(None if value is None else value.estimate, row.unit, at_least=row.at_least[at]))
+
+
+def _median(row: SeedRow, at: int) -> Text:
+    value = row.medians[at]
     return Text(units.amount(None if value is None else value.estimate, row.unit, at_least=row.at_least[at]))
 
 

@@ -16,8 +16,8 @@ from typing import Final, Literal
 from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput
 from pumice.sim.results.comparison import Comparison
+from pumice.sim.results.intervals import Interval
 from pumice.sim.results.metrics import Metric, metric
-from pumice.sim.results.pairs import Interval
 from pumice.sim.results.seeds import SeedComparison, SeedRow
 from pumice.sim.results.summary import Summary
 
@@ -138,7 +138,8 @@ def judge_seeds(gate: Gate, comparison: SeedComparison) -> Ruling:
             rulings.append(_value(gate, name, *_ends(value), row.at_least[at]))
         else:
             effect = row.effects[at]
-            if effect is None or (gate.kind == "relative" and effect.scale == "difference" and not row.values[0]):
+            base = row.values[0]
+            if effect is None or base is None or (gate.kind == "relative" and not base.estimate and effect.differ):
                 rulings.append(Ruling(gate, None, name, "there is nothing to compare it with", sound=False))
             elif effect.verdict == "not comparable":
                 rulings.append(Ruling(gate, None, name, OTHER_JOBS, sound=False))
@@ -153,14 +154,12 @@ def _in_kind(gate: Gate, row: SeedRow, at: int, low: float, high: float) -> tupl
     assert effect is not None and base is not None
     if (gate.kind == "relative") == (effect.scale == "ratio"):
         return low, high
-    size = abs(base.estimate) or float("nan")
+    size = abs(base.estimate) or 1.0  # nothing of nothing: no pair differs
     return (low / size, high / size) if gate.kind == "relative" else (low * size, high * size)
 
 
 def _ends(found: Interval) -> tuple[float, float]:
-    if found.low is None or found.high is None:
-        return -math.inf, math.inf
-    return found.low, found.high
+    return (-math.inf if found.low is None else found.low, math.inf if found.high is None else found.high)
 
 
 def _value(gate: Gate, run: str, low: float, high: float, at_least: bool) -> Ruling:

@@ -1,44 +1,43 @@
-"""What pairs of runs say: how large a difference is, within which limits, and whether it is more than chance.
+"""What pairs of runs say: how large a change is, within which limits, and whether it is more than chance.
 
-Each pair is one seed under two configurations. The interval is that of Hartigan's typical values (JASA 1969): the means
-of all subsets of the differences, or of many drawn ones, cut at 2.5 % on either side. It is what the sign-flip test
-does not reject, so that interval and verdict never contradict each other. It holds at any number of pairs if chance
-alone is as likely to favour either side, whatever the distribution. Why no bootstrap: docs/decisions/0008.
+Each pair is one seed, or one part of a trace, under two configurations. *Better* and *worse* are about the arithmetic
+mean; *mostly better* is about how often, not about how much.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final, Literal
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
-Verdict = Literal["better", "worse", "cannot tell", "no change", "not comparable"]
+from pumice.sim.results.intervals import (
+    ALPHA,
+    FEWEST,
+    Interval,
+    flip_test,
+    mean_interval,
+    ratio_interval,
+    sign_test,
+)
+
+Verdict = Literal[
+    "better",
+    "worse",
+    "mostly better",
+    "mostly worse",
+    "cannot tell",
+    "no difference seen",
+    "too few",
+    "not comparable",
+]
 Scale = Literal["ratio", "difference"]
-FEWEST: Final = 6
-"""Fewer pairs say nothing at 95 %: even if all favour one side, chance does that more often than once in twenty."""
-_ALL_SUBSETS_UP_TO = 13
-_SUBSETS = 19_999
-_TAIL = 0.025
-SHORTEST_S: Final = 1.0
-"""Times below a second count as one second in a ratio: between 2 ms and 1 ms lies no factor that matters."""
+SURE: Final[frozenset[Verdict]] = frozenset({"better", "worse"})
+"""Verdicts about the mean."""
 MOST_ADVISED = 2_000
-
-
-class Interval(msgspec.Struct, frozen=True):
-    """A typical value and the 95 % interval around it; without limits where there are too few values for one."""
-
-    estimate: float
-    low: float | None = None
-    high: float | None = None
-
-    def excludes(self, value: float) -> bool:
-        """Whether the value lies outside, so that it can be told from the estimate."""
-        return self.low is not None and self.high is not None and not self.low <= value <= self.high
+_PER_DIFFERING = 8
+"""Pairs advised for each that must differ: with so many, studies that had too few hardly ever have too few again."""
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,53 +45,25 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 
     scale: Scale
     change: Interval
-    """Of a ``ratio``: the part by which the figure grows, -0.4 for 40 % less (from the geometric mean of the ratios);
-    else the mean difference."""
+    """Of a ``ratio``: the part by which the arithmetic mean grows, -0.4 for 40 % less; else the difference of means."""
     pairs: int
     better: int
     """Pairs in which the figure was better than in the first configuration."""
     worse: int
     verdict: Verdict
+    p_value: float = 1.0
+    """Of the sign-flip test of the mean difference: how often chance alone does as much."""
     against: tuple[str, ...] = ()
     """Of what is not comparable: ``seed 3: default/job-1``, jobs that one of both left unfinished."""
     advised: int | None = None
     """Pairs that would tell a change of this size, about; where these cannot tell."""
+    alone: bool = False
+    """A verdict about an exploratory figure that does not hold up among all figures that were looked at."""
 
-
-def interval(values: Sequence[float]) -> Interval:
-    """Return the mean of *values* and its 95 % interval; without limits for fewer than `FEWEST`.
-
-    The same values give the same interval: subsets are drawn from a fixed seed.
-    """
-    data = np.asarray(values, np.float64)
-    mean = float(data.mean())
-    if data.size < FEWEST:
-        return Interval(mean)
-    if data.min() == data.max():
-        return Interval(mean, mean, mean)
-    members, sizes = _subsets(data.size)
-    means = np.sort(np.einsum("ij,j->i", members, data) / sizes)  # a product (@) would wake threads for so little
-    cut = int(_TAIL * (means.size + 1))
-    return Interval(mean, float(means[cut - 1]), float(means[-cut]))
-
-
-@lru_cache(maxsize=64)
-def _subsets(count: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Which values belong to each of the subsets, a row for each (all, or many that are drawn), and how many."""
-    if count <= _ALL_SUBSETS_UP_TO:
-        numbers = np.arange(1, 2**count)[:, None]
-        members = ((numbers >> np.arange(count)) & 1).astype(np.float64)
-    else:
-        drawn = np.random.default_rng(count).random((_SUBSETS, count)) < 0.5
-        members = drawn[drawn.any(axis=1)].astype(np.float64)
-    return members, members.sum(axis=1)
-
-
-def typical(values: Sequence[float], scale: Scale) -> Interval:
-    """Return the typical one of the values of many seeds and its interval: their mean, of a ratio the geometric one."""
-    if scale == "difference":
-        return interval(values)
-    return factors(interval([math.log(max(value, SHORTEST_S)) for value in values]), 0.0)
+    @property
+    def differ(self) -> int:
+        """How many pairs differ."""
+        return self.better + self.worse
 
 
 def effect(
@@ -102,48 +73,62 @@ def effect(
     scale: Scale,
     lower_is_better: bool,
     against: Sequence[str] = (),
+    alpha: float = ALPHA,
 ) -> Effect:
-    """Return what changes from *before* to *after*, pair by pair. Jobs *against* it make it incomparable."""
-    if scale == "ratio":
-        steps = [math.log(max(b, SHORTEST_S) / max(a, SHORTEST_S)) for a, b in zip(before, after, strict=True)]
-    else:
-        steps = [b - a for a, b in zip(before, after, strict=True)]
-    found = interval(steps)
+    """Return what changes from *before* to *after*, pair by pair. Jobs *against* it make it incomparable.
+
+    A ratio is asked for in vain if one of both means is 0: then the change is the difference.
+    """
+    steps = [b - a for a, b in zip(before, after, strict=True)]
+    ratio = ratio_interval(before, after, alpha) if scale == "ratio" else None
+    change = ratio.shifted(-1.0) if ratio is not None else _difference(steps, alpha)
     fell, rose = sum(step < 0 for step in steps), sum(step > 0 for step in steps)
+    better, worse = (fell, rose) if lower_is_better else (rose, fell)
+    verdict: Verdict = "not comparable" if against else _verdict(change, better, worse, lower_is_better)
     return Effect(
-        scale=scale,
-        change=factors(found, -1.0) if scale == "ratio" else found,
+        scale="difference" if ratio is None else "ratio",
+        change=change,
         pairs=len(steps),
-        better=fell if lower_is_better else rose,
-        worse=rose if lower_is_better else fell,
-        verdict=_verdict(found, steps, lower_is_better, bool(against)),
+        better=better,
+        worse=worse,
+        verdict=verdict,
+        p_value=flip_test(steps),
         against=tuple(against),
-        advised=_advised(found, len(steps)),
+        advised=_advised(verdict, change, ratio is not None, len(steps), better + worse),
     )
 
 
-def _verdict(found: Interval, steps: Sequence[float], lower_is_better: bool, doubtful: bool) -> Verdict:
-    if doubtful:
-        return "not comparable"
-    if not any(steps):
-        return "no change"
-    if not found.excludes(0.0):
-        return "cannot tell"
-    return "better" if (found.estimate < 0) == lower_is_better else "worse"
+def _difference(steps: Sequence[float], alpha: float) -> Interval:
+    if 0 < sum(map(bool, steps)) < FEWEST:
+        return Interval(math.fsum(steps) / len(steps))
+    return mean_interval(steps, alpha)
 
 
-def _advised(found: Interval, pairs: int) -> int | None:
+def _verdict(change: Interval, better: int, worse: int, lower_is_better: bool) -> Verdict:
+    if not better + worse:
+        return "no difference seen"
+    if better + worse < FEWEST:
+        return "too few"
+    if change.excludes(0.0):
+        return "better" if (change.estimate < 0) == lower_is_better else "worse"
+    if sign_test(better, worse) <= ALPHA:
+        return "mostly better" if better > worse else "mostly worse"
+    return "cannot tell"
+
+
+def _advised(verdict: Verdict, change: Interval, ratio: bool, pairs: int, differ: int) -> int | None:
     """How many pairs would tell: the interval narrows with the root of their number."""
-    if found.low is None or found.high is None or found.excludes(0.0) or found.estimate == 0:
+    if verdict == "too few":
+        return min(MOST_ADVISED, math.ceil(_PER_DIFFERING * pairs / differ))
+    if verdict not in ("cannot tell", "mostly better", "mostly worse") or not change.estimate:
         return None
-    half = (found.high - found.low) / 2
-    wanted = math.ceil(1.2 * pairs * (half / abs(found.estimate)) ** 2)
+    if change.low is None or change.high is None or (ratio and change.low <= -1):
+        return None
+    low, high, middle = change.low, change.high, change.estimate
+    if ratio:
+        low, high, middle = math.log1p(low), math.log1p(high), math.log1p(middle)
+    wanted = math.ceil(1.2 * pairs * ((high - low) / 2 / abs(middle)) ** 2)
     return wanted if pairs < wanted <= MOST_ADVISED else None
 
 
-def factors(found: Interval, plus: float) -> Interval:
-    """Return an interval of logarithms as one of factors, to which *plus* is added."""
-    ends = (found.estimate, found.low, found.high)
-    estimate, low, high = (None if end is None else math.exp(end) + plus for end in ends)
-    assert estimate is not None
-    return Interval(estimate, low, high)
+__all__ = ["FEWEST", "SURE", "Effect", "Interval", "Scale", "Verdict", "effect"]

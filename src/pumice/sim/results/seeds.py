@@ -10,13 +10,16 @@ import msgspec
 from pumice.errors import InvalidInput
 from pumice.sim.results import sizes
 from pumice.sim.results.comparison import left_apart
+from pumice.sim.results.intervals import ALPHA, adjusted, mean_interval, median_interval
 from pumice.sim.results.metrics import METRICS, OF_GROUP, Better, Metric, S, Unit
-from pumice.sim.results.pairs import SHORTEST_S, Effect, Interval, Scale, effect, typical
+from pumice.sim.results.pairs import SURE, Effect, Interval, Scale, effect
 from pumice.sim.results.summary import Figures, LeftJob, Summary
 
 _NAMED = 3
 _DRIVES = 0.5
 """What makes up at least this part of a difference is said to drive it."""
+PRIMARY = "wait.mean"
+"""The figure that a study is judged by if no other one was declared before it was played."""
 
 
 class SeedRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +30,9 @@ class SeedRow(msgspec.Struct, frozen=True, kw_only=True):
     unit: Unit
     better: Better
     values: tuple[Interval | None, ...]
-    """The typical value of each configuration: the mean over seeds, of times the geometric one."""
+    """The arithmetic mean over the seeds of each configuration."""
+    medians: tuple[Interval | None, ...]
+    """The typical seed of each configuration: the median, with its exact interval."""
     at_least: tuple[bool, ...]
     """Values that are lower bounds, because jobs were not finished in at least one run."""
     by_seed: tuple[tuple[float | None, ...], ...]
@@ -64,6 +69,8 @@ class SeedComparison(msgspec.Struct, frozen=True, kw_only=True):
     drivers: tuple[Driver, ...]
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
+    primary: str = PRIMARY
+    """The figure that was declared to judge by. Verdicts about all others are exploratory."""
     each: str = "seed"
     """What a pair of runs shares: a ``seed``, or a ``part of 7 d`` of a trace; its number stands among the seeds."""
 
@@ -80,10 +87,13 @@ class SeedComparison(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-def compare_seeds(played: Mapping[str, Mapping[int, Summary]], *, each: str = "seed") -> SeedComparison:
+def compare_seeds(
+    played: Mapping[str, Mapping[int, Summary]], *, primary: str = PRIMARY, each: str = "seed"
+) -> SeedComparison:
     """Return what differs between configurations, from the summaries of their runs by seed.
 
-    Only seeds that every configuration has count, in their order. *each* names what they are, if not seeds.
+    Only seeds that every configuration has count, in their order. *primary* is the figure to judge by; *each* names
+    what a pair shares, if not a seed.
 
     :raises InvalidInput: no configuration, or no seed that all have.
     """
@@ -91,7 +101,7 @@ def compare_seeds(played: Mapping[str, Mapping[int, Summary]], *, each: str = "s
     seeds, runs, alike = _paired(played)
     queues = sorted({figures.name for part in runs for run in part for figures in run.by_queue})
     used = {figures.name for part in runs for run in part for figures in run.by_size}
-    overall = _rows(list(METRICS.values()), runs, _left(runs), seeds)
+    overall = _judged_together(_rows(list(METRICS.values()), runs, _left(runs), seeds), primary)
     return SeedComparison(
         configurations=names,
         seeds=seeds,
@@ -101,6 +111,7 @@ def compare_seeds(played: Mapping[str, Mapping[int, Summary]], *, each: str = "s
         drivers=tuple(driver for at in range(1, len(names)) for driver in _drivers(names[at], at, runs, seeds)),
         warnings=_warnings(names, runs),
         notes=_notes(names, runs, alike),
+        primary=primary,
         each=each,
     )
 
@@ -146,10 +157,7 @@ def _rows(
         values = tuple(tuple(None if s is None else metric.of(s) for s in part) for part in sources)
         if all(value is None for part in values for value in part):
             continue
-        scale: Scale = "ratio" if metric.as_ratio else "difference"
         known = [[value for value in part if value is not None] for part in values]
-        if max(map(max, filter(None, known))) <= SHORTEST_S:
-            scale = "difference"  # too short for a ratio: nobody who waited for nothing is said to have waited a second
         effects: list[Effect | None] = [None]
         for at in range(1, len(values)):
             effects.append(_effect(metric, (sources[0], sources[at]), (left[0], left[at]), seeds))
@@ -159,7 +167,8 @@ def _rows(
                 label=metric.label,
                 unit=metric.unit,
                 better=metric.better,
-                values=tuple(typical(part, scale) if part else None for part in known),
+                values=tuple(mean_interval(part) if part else None for part in known),
+                medians=tuple(median_interval(part) if part else None for part in known),
                 at_least=tuple(any(s is not None and metric.at_least(s) for s in part) for part in sources),
                 by_seed=values,
                 effects=tuple(effects),
@@ -193,6 +202,21 @@ def _effect(
         return None
     scale: Scale = "ratio" if metric.as_ratio else "difference"
     return effect(first, second, scale=scale, lower_is_better=metric.better == "lower", against=against)
+
+
+def _judged_together(rows: tuple[SeedRow, ...], primary: str) -> tuple[SeedRow, ...]:
+    """The rows, with those exploratory verdicts marked that may well be chance among so many (Benjamini-Hochberg)."""
+    listed = [
+        (at, column, found)
+        for at, row in enumerate(rows)
+        for column, found in enumerate(row.effects)
+        if found is not None and row.key != primary and found.differ and not found.against
+    ]
+    effects = [list(row.effects) for row in rows]
+    for (at, column, found), p in zip(listed, adjusted([found.p_value for *_, found in listed]), strict=True):
+        if found.verdict in SURE and p > ALPHA:
+            effects[at][column] = msgspec.structs.replace(found, alone=True)
+    return tuple(msgspec.structs.replace(row, effects=tuple(judged)) for row, judged in zip(rows, effects, strict=True))
 
 
 def _table(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pumice.errors import InvalidInput
+from pumice.sim.results.intervals import Interval
 from pumice.sim.results.metrics import Metric, metric
-from pumice.sim.results.pairs import Interval
 from pumice.sim.results.seeds import seed_row
 from pumice.sim.results.summary import Summary
 

@@ -61,7 +61,7 @@ def test_a_seed_that_makes_most_of_a_difference_is_named() -> None:
     assert ("seed", "5") in [(driver.kind, driver.name) for driver in found.drivers]
     wait = found.row("wait.mean").effects[1]
     assert wait is not None
-    assert (wait.verdict, wait.worse) == ("cannot tell", 1)
+    assert (wait.verdict, wait.worse) == ("too few", 1)
 
 
 def test_only_seeds_that_all_configurations_have_count() -> None:
@@ -110,7 +110,10 @@ def test_seeds_that_all_give_the_same_run_are_no_evidence() -> None:
     other = {s: summary("second", s, {"a": [900.0]}) for s in SEEDS}
     found = compare_seeds({"first": same, "second": other})
     assert found.seeds == (1,)
-    assert {row.effects[1].verdict for row in found.overall if row.effects[1]} <= {"cannot tell", "no change"}
+    assert {row.effects[1].verdict for row in found.overall if row.effects[1]} <= {
+        "too few",
+        "no difference seen",
+    }
     assert "every seed gave the same run" in found.notes[-1]
 
 
@@ -129,6 +132,26 @@ def test_who_waits_for_nothing_is_not_said_to_wait_a_second() -> None:
     runs = {name: {s: summary(name, s, {"a": [0.0, 0.0]}) for s in SEEDS} for name in ("first", "second")}
     values = compare_seeds(runs).row("wait.mean").values
     assert [value.estimate for value in values if value is not None] == [0.0, 0.0]
+
+
+def test_the_value_of_a_time_is_the_arithmetic_mean_and_its_median_stands_beside_it() -> None:
+    runs = {name: {s: summary(name, s, {"a": [1.0 if s < 8 else 3993.0]}) for s in SEEDS} for name in ("one", "two")}
+    row = compare_seeds(runs).row("wait.mean")
+    assert [value.estimate for value in row.values if value] == [500.0, 500.0]
+    assert [value.estimate for value in row.medians if value] == [1.0, 1.0]
+
+
+def test_an_exploratory_verdict_that_does_not_hold_up_among_all_is_marked_and_the_primary_one_is_not() -> None:
+    """One figure of many differs by as little as a verdict allows: p is 0.031 by itself, and 0.5 among sixteen."""
+    runs = {name: {s: summary(name, s, {"a": [10.0 * s]}) for s in range(1, 7)} for name in ("one", "two")}
+    for s, one in runs["two"].items():
+        runs["two"][s] = msgspec.structs.replace(one, fairness_share=0.5 + 0.01 * s, fragmentation=0.1 * s % 0.25)
+        runs["one"][s] = msgspec.structs.replace(runs["one"][s], fairness_share=0.4, fragmentation=0.1 * (s + 1) % 0.25)
+    exploratory = compare_seeds(runs).row("fairness.share").effects[1]
+    declared = compare_seeds(runs, primary="fairness.share").row("fairness.share").effects[1]
+    assert exploratory is not None and declared is not None
+    assert (exploratory.verdict, exploratory.alone) == ("better", True)
+    assert (declared.verdict, declared.alone) == ("better", False)
 
 
 def test_what_a_row_shows_of_both_fits_its_change_however_short_the_times_of_one_are() -> None:
