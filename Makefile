@@ -10,7 +10,7 @@ WORKERS ?= $(shell expr $$(nproc 2>/dev/null || sysctl -n hw.ncpu) + 1)
 
 .DEFAULT_GOAL := help
 UV ?= uv
-.PHONY: help setup demo demo-cycle test coverage browser test-web screenshots check format conformance test-oracle test-laws test-more kube test-kube test-kube-smoke test-kube-faults soak manifests lock bench bench-kube clean
+.PHONY: help setup demo demo-cycle test coverage browser test-web screenshots check format conformance digests test-oracle test-laws test-more kube test-kube test-kube-smoke test-kube-faults soak manifests lock bench bench-kube clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ format: $(STAMP)  ## Format the code and mend what the linter can mend
 
 conformance: $(STAMP)  ## Run the conformance cases in SHARED (default ../shared)
 	$(BIN)/pumice conformance run $(SHARED)/conformance --skip-missing
+
+digests: $(STAMP)  ## Compare what is decided with benchmarks/digests.json: shapes, scenarios, 2,000 random stories
+	$(BIN)/python tools/digests.py
 
 test-oracle: $(STAMP)  ## Compare the fast engine with the slow, obvious one at length
 	$(BIN)/pytest -m oracle

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 from pumice.bench.kai_shapes import KAI_SHAPES
@@ -236,6 +237,18 @@ def take_in(nodes: int = 10000, jobs: int = 1000) -> Shape:
     return Shape("take-in", base(nodes), [(arriving, [])], jobs * 100, events_only=True)
 
 
+def differing(shape: Shape) -> Shape:
+    """The same shape on nodes that differ, as in a real cluster: each runs a pod of a random size."""
+    rng = random.Random(1)
+    named = [obj.metadata.name for obj in shape.objects if isinstance(obj, api.NodeObject)]
+    for n, name in enumerate(named):
+        wants = requests(rng.randint(1, 80) * 100, rng.randint(1, 256) * 256 * MIB)
+        shape.objects.append(group(f"differ{n}", 1, order=n, minimum=total(wants, 1), phase="Running"))
+        shape.objects.append(pod(f"differ{n}", 0, wants, order=n, node=name))
+    shape.name += ", nodes differ"
+    return shape
+
+
 SHAPES: dict[str, Callable[[], Shape]] = {
     "singles": singles,
     "gangs": gangs,
@@ -253,4 +266,7 @@ SHAPES: dict[str, Callable[[], Shape]] = {
     "backlog": backlog,
     "small-cycle": small_cycle,
     "take-in": take_in,
+    "singles-differ": lambda: differing(singles()),
+    "gangs-differ": lambda: differing(gangs()),
+    "many-classes-differ": lambda: differing(many_classes()),
 }
