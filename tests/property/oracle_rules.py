@@ -174,10 +174,7 @@ class UserPolicy(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         for n, rule in enumerate(self.policy.filters):
             if rule.batch:
-                across = self.across(rule, 0)
-                ssn.add_batch_predicate_fn(
-                    self.name, self.batch_filter(rule, n), also=True, across=across, **rule.declared()
-                )
+                ssn.add_batch_predicate_fn(self.name, self.batch_filter(rule, n), also=True, **rule.declared())
             else:
                 ssn.add("predicate", self.name, self.filter(rule), also=True, **rule.declared())
         for rule in self.policy.scorers:
@@ -186,7 +183,6 @@ class UserPolicy(Plugin):
                     self.name,
                     self.batch_scorer(rule),
                     normalize=scaled if rule.normalized else None,
-                    across=self.across(rule, 1),
                     also=True,
                     **rule.declared(),
                 )

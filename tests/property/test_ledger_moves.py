@@ -118,48 +118,6 @@ def test_equal_tasks_of_several_jobs_are_bound_together_as_one_by_one(gpu: int, 
     assert bound(together=True) == bound(together=False)
 
 
-@pytest.mark.parametrize("gpu", [0, 1, 2])
-def test_held_room_is_promised_and_given_back_as_by_moves_of_a_job_that_does_not_change(gpu: int) -> None:
-    def went(move: bool) -> list[Any]:
-        state = ClusterState()
-        objects = [node("n1", gpu=8), queue("default"), *job("a", tasks=2, cpu=2, gpu=gpu), *job("b", cpu=2, gpu=gpu)]
-        for obj in objects:
-            state.apply(Seen(obj))
-        place, seen = state.nodes["n1"], []
-        task, other = state.tasks["default/a-0"], state.tasks["default/b-0"]
-        state.hold(task, place)
-        state.hold(other, place)
-        state.refresh()
-        state.backlog_changes = {}
-
-        def look() -> None:
-            held = {name: dict(amounts) for name, amounts in state.held_rooms.items()}
-            seen.append((fingerprint(state), held, task.node_name, list(state.queues["default"].waiting)))
-
-        for _ in range(2):
-            state.move(task, S.PIPELINED, place) if move else state.promise_held(task)
-            look()
-            state.move(task, S.PENDING, None) if move else state.give_back_held(task)
-            look()
-        assert bool(state.dirty or state.backlog_changes) is move
-        state.end_session()
-        assert violations(state) == []
-        look()
-        return seen
-
-    assert went(move=False) == went(move=True)
-
-
-def test_only_held_room_can_be_promised_and_given_back() -> None:
-    state = cluster()
-    then, task = fingerprint(state), state.tasks["default/a-0"]
-    with pytest.raises(IllegalMove, match="task default/a-0: cannot be promised room that is not held for it"):
-        state.promise_held(task)
-    with pytest.raises(IllegalMove, match="task default/a-0: was not promised room that is held for it"):
-        state.give_back_held(task)
-    assert fingerprint(state) == then
-
-
 def test_nobody_who_decides_goes_around_the_table_of_moves() -> None:
     root = Path(pumice.__file__).parent
     around = [

@@ -23,7 +23,6 @@ from pumice.testing import Scenario
 MOMENTS: list[tuple[type, str]] = [
     (ClusterState, "move"),
     (ClusterState, "place_many"),
-    (ClusterState, "place_in_turn"),
     (ClusterState, "confirm"),
     (ClusterState, "confirm_many"),
     (ClusterState, "assume"),

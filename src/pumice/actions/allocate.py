@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from pumice.framework.placing.alone import Alone
 from pumice.framework.placing.grounds import Ground, InVain, first_waiting
 from pumice.framework.placing.leaving import bind_placed
-from pumice.framework.placing.promises import PromisedAgain, promised_again
-from pumice.framework.placing.remembered import Remembered, remembered
 from pumice.framework.placing.turns import ASKS as TURN_ASKS
 from pumice.framework.placing.turns import WAITS_FOR_RELEASE, Turns, place_job
 from pumice.framework.placing.vain import after_trying, before_trying
@@ -29,81 +26,58 @@ class Allocate(Action):
     name = "allocate"
     steady = True
     for_waiting = True
-    passes_over_vain = True
     arguments_read = ("predicateErrorCacheEnable",)
     asks = (points.JOB_VALID, *TURN_ASKS)
 
     def execute(self, ssn: Session) -> None:
         """Try every waiting job, best queue and best job first."""
         remember = ssn.of_registrations(_remembers)  # the same as long as what is registered stands
-        memory = remembered(ssn)
-        turns, alone, again = Turns(ssn, memory), Alone(ssn), promised_again(ssn)
+        turns = Turns(ssn)
         while (turn := turns.next()) is not None:
             queue, visit = turn
-            job, served = self._next(ssn, queue, visit, memory, alone, again)
+            job = self._next(ssn, queue, visit)
             if job is None:
                 continue
-            if served:
+            if turns.serve(queue, visit, job, partial(self._place, ssn, queue, job, remember)):
                 visit.denied = False
-            elif turns.serve(queue, visit, job, partial(self._place, ssn, queue, job, remember)):
-                visit.denied, alone.pays = False, True
             elif queue.dequeue_strategy != "fifo":
                 hopeless = after_trying(ssn, queue, job) if visit.of_class else None
                 if hopeless is not None and not spared(ssn, job):
-                    self._pass_over(ssn, queue, visit, job, hopeless, memory)
+                    self._pass_over(ssn, visit, job, hopeless)
             elif not ssn.job_ready(job):
                 _hold_back(ssn, queue, visit, job)
                 continue
             turns.put_back(queue)
 
-    def _next(
-        self,
-        ssn: Session,
-        queue: Queue,
-        visit: Visit,
-        memory: Remembered | None,
-        alone: Alone,
-        again: PromisedAgain | None,
-    ) -> tuple[Job | None, bool]:
-        """The next job of a queue that is worth trying, and whether it was bound already, or promised its place again.
-
-        Jobs for which there cannot be room are refused on the way.
-        """
+    def _next(self, ssn: Session, queue: Queue, visit: Visit) -> Job | None:
+        """The next job of a queue that is worth trying; jobs for which there cannot be room are refused on the way."""
         strict = queue.dequeue_strategy == "fifo"
         while visit:
             job = visit.pop()
-            if again is not None and again.promise(queue, job):
-                return job, True
             valid = ssn.job_valid(job)
             if not valid:
                 ssn.outcome.refuse(job, stage_of_invalid(valid), valid)
                 continue
             if not visit.of_class:
-                return job, False
-            if alone.bind(queue, job):
-                return job, True
+                return job
             task = first_waiting(job)
             why = before_trying(ssn, queue, job, task, denied=visit.denied) if task is not None else None
             if task is None or why is None or that_give_way(ssn, queue, job):
-                return job, False
+                return job
             if why.refusal.error is not None:
                 ssn.outcome.unfit(job, task, why.refusal.error)
             if not strict and not spared(ssn, job):
-                self._pass_over(ssn, queue, visit, job, why, memory)
+                self._pass_over(ssn, visit, job, why)
                 continue
             ssn.outcome.refusals.add(job, why.refusal)
             if strict and not ssn.job_ready(job):
                 _hold_back(ssn, queue, visit, job)
-                return None, False
-        return None, False
+                return None
+        return None
 
-    def _pass_over(
-        self, ssn: Session, queue: Queue, visit: Visit, job: Job, why: InVain, memory: Remembered | None
-    ) -> None:
-        """Refuse the job and those behind it in its group, and remember it where that holds for later sessions."""
+    def _pass_over(self, ssn: Session, visit: Visit, job: Job, why: InVain) -> None:
+        """Refuse the job and those behind it in its group."""
         visit.denied |= why.ground is Ground.QUEUE
-        if memory is not None:
-            memory.note(ssn, queue, visit, why)
         visit.pass_over(ssn.outcome.refusals, job, why.refusal)
 
     def _place(self, ssn: Session, queue: Queue, job: Job, remember: bool, tasks_left: WaitingTasks) -> bool:

@@ -24,7 +24,6 @@ class Backfill(Action):
     name = "backfill"
     steady = True
     for_waiting = True
-    passes_over_vain = True
     arguments_read = ("predicateErrorCacheEnable",)
     asks = (
         *(points.PRE_PREDICATE, points.JOB_READY, points.JOB_VALID, points.QUEUE_ORDER, points.JOB_ORDER),

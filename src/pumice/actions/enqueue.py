@@ -22,7 +22,6 @@ class Enqueue(Action):
     name = "enqueue"
     steady = True
     for_waiting = True
-    passes_over_vain = True
     asks = (points.JOB_ENQUEUEABLE, points.JOB_ENQUEUED, points.QUEUE_ORDER, points.JOB_ORDER)
 
     def execute(self, ssn: Session) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pumice.engine.by_kind import NO_ROOM, UNTOLD, ByKind
 from pumice.engine.evaluate import Evaluator
 from pumice.engine.fit_error import FitError
 from pumice.engine.plan import plan_rows
@@ -48,7 +47,6 @@ class Chooser:
     ) -> None:
         self.evaluator = evaluator
         self.why_not = WhyNot(evaluator)
-        self._by_kind = ByKind(evaluator)
         self._best_node, self._reduce, self._rng = best_node, reduce, rng
         self._score_single = score_single
         self._pre_order = pre_order
@@ -96,20 +94,11 @@ class Chooser:
         return total
 
     # -- choosing -------------------------------------------------------------------------------------------------
-    def choose(
-        self, task: Task, within: Bools | None = None, soft: Bools | None = None, coming: Iterable[Task] = ()
-    ) -> NodeChoice | FitError:
+    def choose(self, task: Task, within: Bools | None = None, soft: Bools | None = None) -> NodeChoice | FitError:
         """The best node: with room now, else with room that is being released.
 
-        *within* limits the search; nodes outside *soft* are taken only when none inside will do. *coming*: who is
-        asked about next, perhaps.
+        *within* limits the search; nodes outside *soft* are taken only when none inside will do.
         """
-        if within is None and soft is None:
-            row = self._by_kind.best_row(task, coming) if self._plain else UNTOLD
-            if row >= 0:
-                return NodeChoice(self._node(row), True)
-            if row == NO_ROOM:
-                return self.why_not.found_nowhere(task)
         view = self.evaluator.view(task)
         limits = [within] if soft is None else [_and(within, soft), _and(within, ~soft)]
         for future in (False, True):
@@ -169,13 +158,6 @@ class Chooser:
     def _by_rows(self, view: ClassView) -> bool:
         """Does it follow from the class and a row's amounts alone whether a task may be placed there?"""
         return view.by_amounts and not view.session_filters and not self.needs_table(view)
-
-    def by_amounts(self, task: Task) -> Callable[[], int]:
-        """Says the row of the best node for a task, and for tasks like it one after the other as they are placed.
-
-        It is negative where that does not follow from the amounts of nodes alone, or where none has room.
-        """
-        return self._by_kind.again_and_again(task) if self._plain else lambda: UNTOLD
 
     def needs_table(self, view: ClassView) -> bool:
         """Does what a score says of a row depend on the other rows, or on more than the class?"""

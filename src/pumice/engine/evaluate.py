@@ -8,7 +8,7 @@ normalise over the candidates, are asked when a choice is made (`choose.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Final, TypeAlias
 
@@ -29,7 +29,6 @@ from pumice.engine.views import (
     Filter,
     Floats,
     Index,
-    KnownRow,
     Scorer,
     ViewCache,
 )
@@ -42,11 +41,8 @@ _NEG_INF: Final = float("-inf")
 _NUMBERS: Final = count()
 _FEW: Final = 4
 """Of so many rows it is looked up whether others held the same before."""
-_MOST_KNOWN: Final = 1000
 ScalarsAhead: TypeAlias = Callable[[int, int, float], float]
 """(row, more tasks of the class, its score without theirs) -> its score; minus infinity where one objects."""
-MANY_ROWS: Final = 32
-"""Beyond so many rows, what depends on amounts alone is worked out once per kind of row."""
 
 
 class Evaluator(StaticAnswers):
@@ -66,7 +62,6 @@ class Evaluator(StaticAnswers):
         """*unopposed*, *unscored*: the objection and the score of every node where nobody has any."""
         super().__init__(table, filters, scorers, cache, guard, unopposed=unopposed, unscored=unscored)
         self._number = next(_NUMBERS)
-        self._kinds = cache.kinds_of(table)
 
     # -- views ----------------------------------------------------------------------------------------------------
     def view(self, task: Task) -> ClassView:
@@ -110,63 +105,9 @@ class Evaluator(StaticAnswers):
                 view.future_at = -1  # devices are told of nodes, not of ledgers
                 self._evaluate_static(view, task, np.fromiter(changed, dtype=np.intp, count=len(changed)))
             rows = touched | changed if changed else touched
-            if len(rows) <= _FEW and self._alike(view):
-                rows = {row for row in rows if not self._as_before(view, row)}
-                if rows:
-                    self._evaluate_rows(view, task, np.fromiter(rows, dtype=np.intp, count=len(rows)))
-                    self._remember(view, rows)
-            elif rows:
+            if rows:
                 self._evaluate_rows(view, task, np.fromiter(rows, dtype=np.intp, count=len(rows)))
         view.touched_at, view.changed_at = touched_at, changed_at
-
-    def _alike(self, view: ClassView) -> bool:
-        """Does everything that a view says of a row follow from the amounts that it holds?"""
-        if not view.by_amounts or view.static_scorers or not all(view.clear):
-            return False
-        if not self.room_by_amounts(view.task.klass):
-            return False
-        return all(s.scope is Scope.STATIC for s in view.normalized)
-
-    def _as_before(self, view: ClassView, row: int) -> bool:
-        """Put down what was found of another row that held the same; False if none did."""
-        known = view.known.get(self.table.amounts_of(row))
-        if known is None:
-            return False
-        if known.code or view.opposed:
-            view.code[row], view.severity[row] = known.code, known.severity
-            view.opposed = True
-        view.idle_ok[row] = known.fits
-        if known.score is None:
-            view.stale[row] = view.any_stale = True
-        else:
-            view.score[row], view.stale[row] = known.score, False
-        view.masked[row] = known.score if known.fits and not known.code else _NEG_INF
-        return True
-
-    def futures(self, view: ClassView) -> dict[Hashable, list[float]] | None:
-        """What was found out about rows with more tasks of the class, to be kept by what rows hold; None where what
-        a view says does not follow from that."""
-        if not self._alike(view) or view.scalar_filters or view.scalar_scorers:
-            return None
-        if len(view.futures) > _MOST_KNOWN:
-            view.futures.clear()
-        return view.futures
-
-    def _remember(self, view: ClassView, rows: Iterable[int]) -> None:
-        """Keep what a view says of a few rows, for others that come to hold the same."""
-        if len(view.known) > _MOST_KNOWN:
-            view.known.clear()
-        for row in rows:
-            amounts = self.table.amounts_of(row)
-            if amounts:
-                score = None if view.stale[row] else view.score.item(row)
-                found = view.code.item(row), view.severity.item(row), view.idle_ok.item(row)
-                view.known[amounts] = KnownRow(*found, score)
-
-    @property
-    def many_rows(self) -> bool:
-        """Are there so many rows that it pays to know which of them are equal?"""
-        return self.table.size > MANY_ROWS
 
     def room(self, task: Task) -> int:
         """How many tasks of this class there is room for now, at most."""
@@ -191,19 +132,14 @@ class Evaluator(StaticAnswers):
         view.flat = [False] * len(view.normalized)
         view.future_at = -1
         self._evaluate_static_all(view, task)
-        by_kind = view.by_amounts and self.room_by_amounts(task.klass) and size > MANY_ROWS and bool(self.table.by_name)
-        kinds = self._kinds if by_kind and self._kinds.current() else None
-        if kinds is None:
-            view.code = np.zeros(size, dtype=np.int32)
-            view.severity = np.zeros(size, dtype=np.int8)
-            view.score = np.zeros(size)
-            view.masked = np.full(size, _NEG_INF)
-            view.stale = np.zeros(size, dtype=np.bool_)
-            view.any_stale = view.opposed = False
-            view.idle_ok = np.zeros(size, dtype=np.bool_)
-            self._evaluate_rows(view, task, None)
-        else:
-            self._evaluate_kinds(view, task, kinds.of_rows, kinds.a_row_of_each())
+        view.code = np.zeros(size, dtype=np.int32)
+        view.severity = np.zeros(size, dtype=np.int8)
+        view.score = np.zeros(size)
+        view.masked = np.full(size, _NEG_INF)
+        view.stale = np.zeros(size, dtype=np.bool_)
+        view.any_stale = view.opposed = False
+        view.idle_ok = np.zeros(size, dtype=np.bool_)
+        self._evaluate_rows(view, task, None)
 
     def _evaluate_rows(self, view: ClassView, task: Task, index: Index | None) -> None:
         """What follows the ledgers, for some rows or all."""
@@ -254,38 +190,7 @@ class Evaluator(StaticAnswers):
             if len(late):
                 view.score[late] = self._score_rows(view, task, NodeRows(self.table, late), late)
                 view.stale[late] = False
-                if len(late) <= _FEW and self._alike(view):
-                    self._remember(view, late.tolist())
         return view.score[index]
-
-    def _evaluate_kinds(self, view: ClassView, task: Task, kind: Index, reps: Index) -> None:
-        """As `_evaluate_rows` for all rows, worked out once per kind of row."""
-        valid = self.table.valid[: view.size]
-        reps = np.where(valid[reps], reps, valid.argmax())  # nobody is asked about a free row: it stands for free rows
-        rows = NodeRows(self.table, reps)
-        view.stale = np.zeros(view.size, dtype=np.bool_)
-        view.any_stale, view.opposed = False, True
-        answers = [
-            None if own is None or not own[0].any() else (own[0].take(kind), own[1].take(kind))
-            for own in self._node_answers(view, task, rows)
-        ]
-        code, severity = self._combine(view, slice(None), answers, view.size)
-        view.score = view.static_score
-        if view.node_scorers:
-            own = self._ask_scorers(view.node_scorers, task, rows).take(kind)
-            view.score = view.node_scorers[0].merge(view.static_score, own)
-        for n, scorer in enumerate(view.normalized):
-            if scorer.scope is Scope.NODE:
-                view.raws[n] = self.ask_scorer(scorer, task, rows).take(kind)
-        fits = self._fits(task, rows).take(kind)
-        if not valid.all():
-            code, severity = np.where(valid, code, GONE).astype(np.int32), np.where(valid, severity, 2).astype(np.int8)
-            fits = fits & valid
-        # copies: what is shared between classes is never changed in place
-        view.code, view.severity, view.idle_ok = code.copy(), severity.copy(), fits
-        view.masked = np.where((code == 0) & fits, view.score, _NEG_INF)
-        if view.score is view.static_score:
-            view.score = view.static_score.copy()
 
     def _fits(self, task: Task, rows: NodeRows) -> Bools:
         """Per row: is there room now, and will there be?"""

@@ -7,7 +7,6 @@ from typing import Protocol
 
 from pumice.engine.incremental import Incremental, IncrementalFilter, IncrementalScore
 from pumice.engine.rows import NodeRows
-from pumice.engine.side_by_side import ClassAmounts
 from pumice.engine.views import Bools, Filter, Floats, Reasons, Scorer
 from pumice.model.node import Node
 from pumice.model.task import Task
@@ -45,12 +44,6 @@ class RowGuard(Protocol):
 
     def static_key(self, c: Filter | Scorer, task: Task) -> Hashable:
         """Tasks of equal keys get equal answers whatever their class."""
-
-    def objections_of_classes(self, f: Filter, classes: ClassAmounts, rows: NodeRows) -> Reasons | None:
-        """As `objections`, of many classes about each row; None where the filter cannot tell."""
-
-    def scores_of_classes(self, s: Scorer, classes: ClassAmounts, rows: NodeRows) -> Floats | None:
-        """As `scores`, of many classes for each row; None where the score cannot tell."""
 
     def incremental(self, f: Filter, task: Task) -> IncrementalFilter | None:
         """How a filter goes on while equal tasks are placed; None where it does not say."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -69,16 +69,6 @@ class OpenRows:
         self._of = became[self._of]
         self.lines = len(self._known)
         self._bits = lines[np.unique(numbers, return_index=True)[1]] if numbers else lines
-
-    def close(self, slots: Sequence[int], rows: Index, size: int) -> None:
-        """Let rows, of so many, be closed to some classes."""
-        mine, line_of = np.unique(self._of[slots], return_inverse=True)
-        became = []
-        for line in mine.tolist():
-            opened = np.unpackbits(self._bits[line - 1], count=size) if line else np.ones(size, dtype=np.uint8)
-            opened[rows] = 0
-            became.append(self._line(np.packbits(opened)))
-        self._of[slots] = np.array(became, dtype=np.intp)[line_of]
 
     def is_open(self, slot: int, row: int) -> bool:
         """Is a row open to a class?"""

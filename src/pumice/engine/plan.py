@@ -94,20 +94,8 @@ def even_scores(evaluator: Evaluator, view: ClassView, task: Task) -> list[tuple
 def later(evaluator: Evaluator, view: ClassView, top: Index, wanted: int) -> list[list[float]]:
     """Per row the scores after one more task, two more and so on, as far as there may be room for yet another.
 
-    Minus infinity where a filter objects. For few tasks it is kept by what rows hold, where it follows from that.
+    Minus infinity where a filter objects.
     """
-    known = evaluator.futures(view) if wanted <= _FEW and len(top) <= _FEW else None
-    if known is None:
-        return _imagined(evaluator, view, top, wanted)
-    keys = [(wanted, evaluator.table.amounts_of(row)) for row in top.tolist()]
-    new = {key: at for at, key in enumerate(keys) if key not in known}
-    if new:
-        fresh = _imagined(evaluator, view, top[list(new.values())], wanted)
-        known.update(zip(new, fresh, strict=True))
-    return [known[key] for key in keys]
-
-
-def _imagined(evaluator: Evaluator, view: ClassView, top: Index, wanted: int) -> list[list[float]]:
     table, klass = evaluator.table, view.task.klass
     room = np.full(len(top), wanted, dtype=np.int64)
     for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):

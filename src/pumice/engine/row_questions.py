@@ -109,7 +109,6 @@ class RowQuestions:
         follows: list[Filter | Scorer] = [f for group in view.groups for f in group.node]
         follows += [*view.node_scorers, *(s for s in view.normalized if s.scope is Scope.NODE)]
         view.by_amounts = all(c.amounts_only for c in follows)
-        view.known, view.futures = {}, {}
         if len(view.raws) != len(view.normalized):
             view.raws = [None] * len(view.normalized)
             view.flat = [False] * len(view.normalized)

@@ -164,11 +164,6 @@ class NodeRows:
         lines: npt.NDArray[G] = ledger[dims]
         return read_only(lines[:, : self._size]) if self._index is None else lines.take(self._index, axis=1)
 
-    def lines(self, ledger: npt.NDArray[G], dims: slice | npt.NDArray[np.intp]) -> npt.NDArray[G]:
-        """As `matrix`, with a place for classes between resources and rows (`ClassAmounts`)."""
-        lines: npt.NDArray[G] = self.matrix(ledger, dims)[:, None]
-        return lines
-
     def adjusted(self, column: Ints, d: int, sign: int) -> Ints:
         """The rows' part of a ledger column of one dimension with imagined tasks added."""
         base: Ints = column

@@ -11,7 +11,7 @@ import numpy as np
 from pumice.engine.row_questions import RowQuestions
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
-from pumice.engine.views import Bools, ClassView, Filter, Floats, Index, Scorer
+from pumice.engine.views import ClassView, Filter, Floats, Index, Scorer
 from pumice.model.task import Task
 
 _MOST_KEPT: Final = 64
@@ -26,12 +26,6 @@ class StaticAnswers(RowQuestions):
             valid = self.table.valid[: self.table.size]
             index = np.flatnonzero(valid) if index is None else index[valid[index]]
         return NodeRows(self.table, index), (slice(None) if index is None else index)
-
-    def indifferent(self, view: ClassView, task: Task) -> bool:
-        """Does no static filter of a split view object to any node, and no static score tell nodes apart?"""
-        view.size, view.static_score = self.table.size, np.zeros(0)
-        self._evaluate_static_all(view, task)
-        return all(view.clear) and all(view.flat)
 
     def _evaluate_static_all(self, view: ClassView, task: Task) -> None:
         """Static answers for all rows; those with a key of their own are shared between classes."""
@@ -64,17 +58,6 @@ class StaticAnswers(RowQuestions):
                 self.cache.static[key] = (at, code, severity, view.clear[-1])
         view.static_key = tuple(keys) if len(keys) == sum(bool(group.static) for group in view.groups) else None
         self._evaluate_static_scores(view, task, None)
-
-    def closed_to(self, task: Task, index: Index) -> Bools:
-        """Per row: does a filter object to tasks of this class whatever is placed there?"""
-        view, found = ClassView(), np.zeros(len(index), dtype=np.bool_)
-        self.split(view, task)
-        valid = self.table.valid[index]
-        rows = NodeRows(self.table, index[valid])
-        for group in view.groups:
-            if group.static:
-                found[valid] |= self._ask_filters(group.static, task, rows)[0] != 0
-        return found
 
     def _evaluate_static(self, view: ClassView, task: Task, index: Index) -> None:
         rows, at = self._rows(index)

@@ -1,10 +1,8 @@
 """Classes that fit nowhere: remembered apart from their views, in a few bytes each, by one rule of expiry.
 
-What was found stands while no row that changed since is open to the class (no filter objects to it as long as its node
-is the same one) and has room for it. A row whose node object changed is taken to be open to every class from then on;
-where it has room, the class is in doubt until somebody asked whether it may be used (`WhyNot.look_again`).
-Only those rows are looked at, for all classes at once. So a class that waits costs a cycle next to nothing, however
-many classes there are and whether or not its view is kept.
+A verdict stands until a row changes that has room for the class and is open to it: no filter rejects the row as long
+as its node object is the same. A row whose node object changed counts as open to every class. Only changed rows are
+looked at, for all classes at once, so the cost of a pending class does not depend on the number of nodes.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.open_rows import Bools, Index, OpenRows
+from pumice.engine.open_rows import Bools, OpenRows
 from pumice.model.task import TaskClass
 from pumice.state.table import NodeTable
 
@@ -24,7 +22,6 @@ _MOST: Final = 1 << 22
 _FEW: Final = 64
 """Up to so many pairs are looked at one by one."""
 _MOST_KNOWN: Final = 50_000
-_MOST_FELL: Final = 10_000
 _NOTHING: Final = np.iinfo(np.int64).min
 """Less than any row has: what a class asks of a resource that it does not need."""
 _FREE: Final = ((0, int(np.iinfo(np.int64).max)),)
@@ -34,10 +31,7 @@ _FREE: Final = ((0, int(np.iinfo(np.int64).max)),)
 class FitsNowhere:
     """The classes that are known to fit nowhere, by their keys, as of a place in the logs of the node table."""
 
-    __slots__ = (
-        *("_asks", "_at", "_doubtful", "_free", "_keys", "_needs", "_open", "_open_by", "_slots", "_unwritten"),
-        *("changed", "fell"),
-    )
+    __slots__ = (*("_asks", "_at", "_free", "_keys", "_needs", "_open", "_slots", "_unwritten"),)
 
     def __init__(self) -> None:
         self._slots: dict[Hashable, int] = {}
@@ -48,52 +42,27 @@ class FitsNowhere:
         """What each asks for, as lines of numbers, but for those that are `_unwritten`."""
         self._unwritten: set[int] = set()
         self._open = OpenRows()
-        self._open_by: list[Hashable] = []
-        """By what it is decided which rows are open to each; None: it is not known."""
         self._at = (-1, -1, -1)
-        self.fell: list[Hashable] | None = None
-        """The classes that may fit somewhere since somebody last looked; None: perhaps all."""
-        self._doubtful: dict[Hashable, None] = {}
-        """Classes that may fit somewhere only because a node changed which has room, and perhaps may not be used."""
-        self.changed: set[int] = set()
-        """The rows of such nodes."""
 
     def __len__(self) -> int:
-        return len(self._slots) - len(self._doubtful)
+        return len(self._slots)
 
     def clear(self) -> None:
         """Know nothing."""
         self._slots.clear()
-        self._keys, self._asks, self._open_by, self._free = [], [], [], []
+        self._keys, self._asks, self._free = [], [], []
         self._needs = self._needs[:0]
         self._unwritten.clear()
         self._open = OpenRows()
-        self.fell = None
-        self._doubtful.clear()
-        self.changed.clear()
 
-    def note(
-        self,
-        key: Hashable,
-        klass: TaskClass,
-        table: NodeTable,
-        open_rows: Bools | None = None,
-        open_by: Hashable = None,
-    ) -> None:
+    def note(self, key: Hashable, klass: TaskClass, table: NodeTable, open_rows: Bools | None = None) -> None:
         """The class was looked at on all nodes as they are now, and fits none.
 
-        *open_rows*: those to which no filter objects whatever is placed there; None: all. *open_by*: equal for classes
-        to which the same rows are open, whatever their nodes come to be.
+        *open_rows*: the rows that no filter rejects as long as their node objects are the same; None: all.
         """
         self.catch_up(table)
-        slot = self._slots.get(key)
-        if slot is None:
-            slot = self._take_slot(key, klass)
-        elif key not in self._doubtful:
-            return
-        self._believe(key)
-        self._open_by[slot] = open_by
-        self._open.put(slot, len(self._keys), open_rows)
+        if key not in self._slots:
+            self._open.put(self._take_slot(key, klass), len(self._keys), open_rows)
 
     def _take_slot(self, key: Hashable, klass: TaskClass) -> int:
         if len(self._slots) >= _MOST_KNOWN:
@@ -110,27 +79,17 @@ class FitsNowhere:
         """The class was found to fit somewhere."""
         slot = self._slots.pop(key, None)
         if slot is not None:
-            self._believe(key)
             self._asks[slot] = _FREE
             self._unwritten.add(slot)
             self._free.append(slot)
-            if self.fell is not None:
-                self.fell.append(key)
-                if len(self.fell) > _MOST_FELL:  # nobody looks
-                    self.fell = None
 
     def stands(self, key: Hashable, table: NodeTable) -> bool:
         """Is it certain that the class still fits nowhere?"""
         self.catch_up(table)
-        return key in self._slots and key not in self._doubtful
-
-    def stand_any(self, keys: set[Hashable], table: NodeTable) -> bool:
-        """Is it certain of one of the classes that it still fits nowhere?"""
-        self.catch_up(table)
-        return not self._slots.keys().isdisjoint(keys) and any(self.stands(key, table) for key in keys)
+        return key in self._slots
 
     def catch_up(self, table: NodeTable) -> None:
-        """Forget the classes for which a row that changed has room; where its node changed too, they are in doubt."""
+        """Forget the classes for which a row that changed has room."""
         size, changed, touched = self._at
         now = (table.size, table.changed.position, table.touched.position)
         if now == self._at:
@@ -143,42 +102,10 @@ class FitsNowhere:
         if rows is None or others is None or len(others) > max(size // 4, 1):
             self.clear()
             return
-        for key in self._that_may_fit(rows - others, table):
-            self.forget(key)
         if others:
             self._open.open_up(others)
-            doubtful = self._that_may_fit(others, table)
-            if doubtful:
-                self._doubtful.update(dict.fromkeys(doubtful))
-                self.changed |= others
-
-    # -- doubts -----------------------------------------------------------------------------------------------------
-    def doubts(self) -> dict[Hashable, list[Hashable]]:
-        """The classes in doubt, by what decides which rows are open to them; None: it is not known."""
-        found: dict[Hashable, list[Hashable]] = {}
-        for key in self._doubtful:
-            found.setdefault(self._open_by[self._slots[key]], []).append(key)
-        return found
-
-    def close(self, keys: Iterable[Hashable], rows: Index, table: NodeTable) -> None:
-        """These rows are not open to classes in doubt."""
-        self._open.close([self._slots[key] for key in keys], rows, table.size)
-
-    def settle(self, table: NodeTable) -> tuple[list[Hashable], list[Hashable]]:
-        """The classes in doubt that stand after all, and those that may fit a row whose node changed."""
-        may = set(self._that_may_fit(self.changed, table))
-        doubtful = list(self._doubtful)
-        stand = [key for key in doubtful if key not in may]
-        for key in stand:
-            self._believe(key)
-        return stand, [key for key in doubtful if key in may]
-
-    def _believe(self, key: Hashable) -> None:
-        """The class is in doubt no more."""
-        if key in self._doubtful:
-            del self._doubtful[key]
-            if not self._doubtful:
-                self.changed.clear()
+        for key in self._that_may_fit(rows | others, table):
+            self.forget(key)
 
     def _that_may_fit(self, rows: set[int], table: NodeTable) -> list[Hashable]:
         """The classes to which one of the rows is open that has room now, or once what is being released is gone."""
@@ -220,7 +147,6 @@ class FitsNowhere:
         more = max(8, old)
         self._keys += [None] * more
         self._asks += [_FREE] * more
-        self._open_by += [None] * more
         self._unwritten.update(range(old, old + more))
         self._free += range(old + more - 1, old - 1, -1)
 

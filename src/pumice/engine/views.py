@@ -11,14 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.fit_count import FitCount
-from pumice.engine.grid import KindGrid
 from pumice.engine.incremental import IncrementalFilter, IncrementalScore
 from pumice.engine.scope import Scope
 from pumice.engine.vain import FitsNowhere
 from pumice.model.reason import Code, reason_count, reason_of
 from pumice.model.task import Task
-from pumice.state.kinds import RowKinds
-from pumice.state.table import NodeTable
 
 if TYPE_CHECKING:
     from pumice.engine.objection_count import ObjectionCount
@@ -62,7 +59,6 @@ class Filter:
     """The objection that it is taken to have where it fails."""
     amounts_only: bool = False
     static_key: Callable[[Task], Hashable] | None = None
-    across: Callable[..., Any] | None = None
     incremental: Callable[[Task], IncrementalFilter | None] | None = None
 
 
@@ -83,7 +79,6 @@ class Scorer:
     """The score that it is taken to give where it fails."""
     amounts_only: bool = False
     static_key: Callable[[Task], Hashable] | None = None
-    across: Callable[..., Any] | None = None
     incremental: Callable[[Task], IncrementalScore | None] | None = None
 
 
@@ -109,21 +104,8 @@ def _severity(code: Code) -> int:
 
 
 SEVERITY: Final = ReasonSeverity()
-_MOST_MET: Final = 20_000
-"""So many classes are remembered as met."""
 _PINNED: Final = 8192
 """Bytes that a view keeps beside its columns: its own parts, and a task with its job."""
-
-
-@dataclass(slots=True)
-class KnownRow:
-    """What a view says of a row."""
-
-    code: int
-    severity: int
-    fits: bool
-    score: float | None
-    """None where it was put off."""
 
 
 class ClassView:
@@ -133,7 +115,7 @@ class ClassView:
         *("changed_at", "code", "future_at", "future_ok", "groups", "masked", "normalized", "raws"),
         *("score", "session_filters", "session_scorers", "severity", "static_code", "static_score", "task"),
         *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers", "by_amounts"),
-        *("any_stale", "clear", "flat", "futures", "known", "opposed", "room", "scalar_filters", "scalar_scorers"),
+        *("any_stale", "clear", "flat", "opposed", "room", "scalar_filters", "scalar_scorers"),
         *("counted", "reach", "split_by", "stale", "static_key"),
     )
 
@@ -175,9 +157,6 @@ class ClassView:
         self.room: FitCount | None = None
         self.counted: ObjectionCount | None = None
         """Who objects for what, where somebody asked; without what is asked anew for every task."""
-        self.known: dict[bytes, KnownRow] = {}
-        self.futures: dict[Hashable, list[float]] = {}
-        """What was found of rows that held certain amounts, where it follows from these alone."""
         self.reach = (16, 32)
         """How many of the best rows a plan for many tasks looks at first, and how many tasks it expects on one."""
         self.static_key: Hashable = None
@@ -209,29 +188,13 @@ class ViewCache:
 
     def __init__(self, max_bytes: int = 256 * 1024 * 1024) -> None:
         self._max_bytes = max_bytes
-        self._kinds: RowKinds | None = None
         self.signature: Hashable = None
         self.views: OrderedDict[Hashable, ClassView] = OrderedDict()
         self.reads: dict[str, None] = {}
         """What callbacks without a key were seen to read of a task."""
         self.static: dict[Hashable, tuple[int, Reasons, npt.NDArray[np.int8], bool]] = {}
         self.raws: dict[Hashable, tuple[int, Floats, bool]] = {}
-        self.grids: dict[Hashable, KindGrid] = {}
         self.nowhere = FitsNowhere()
-        self._met: set[Hashable] = set()
-
-    def is_new(self, key: Hashable) -> bool:
-        """Was the class not met before, as far as that is remembered?"""
-        return key not in self._met and key not in self.views
-
-    def first_use(self, key: Hashable) -> bool:
-        """Was the class not met before, as far as that is remembered? From now on it was."""
-        if not self.is_new(key):
-            return False
-        if len(self._met) >= _MOST_MET:
-            self._met.clear()
-        self._met.add(key)
-        return True
 
     def use(self, signature: Hashable) -> None:
         """Drop everything if what was asked is no longer what will be asked."""
@@ -240,16 +203,8 @@ class ViewCache:
             self.reads.clear()
             self.static.clear()
             self.raws.clear()
-            self.grids.clear()
             self.nowhere.clear()
-            self._met.clear()
             self.signature = signature
-
-    def kinds_of(self, table: NodeTable) -> RowKinds:
-        """The kinds of rows of a table, kept as long as the table."""
-        if self._kinds is None or self._kinds.table is not table:
-            self._kinds = RowKinds(table)
-        return self._kinds
 
     def trim(self, size: int) -> None:
         """Keep the cache within its memory."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 
 import numpy as np
 import numpy.typing as npt
@@ -27,13 +27,6 @@ class WhyNot:
         """The reasons for which a task fits nowhere, counted over all nodes when somebody asks."""
         return FitError(count=lambda: self._count(task, view, within))
 
-    def found_nowhere(self, task: Task) -> FitError:
-        """A task was found to fit nowhere by kinds of rows: known of its class from now on, and why it does not."""
-        evaluator = self._evaluator
-        if evaluator.fits_by_class:
-            evaluator.cache.nowhere.note(evaluator.key_of(task), task.klass, evaluator.table)
-        return FitError(count=lambda: self._count_now(task))
-
     def hopeless(self, task: Task) -> FitError | None:
         """Why no task of this class can be placed now, where that is certain without asking about the one task."""
         evaluator = self._evaluator
@@ -47,34 +40,8 @@ class WhyNot:
         if now or (evaluator.table.in_flux and ((view.code == 0) & evaluator.future_ok(view)).any()):
             evaluator.cache.nowhere.forget(key)
             return None
-        evaluator.cache.nowhere.note(key, task.klass, evaluator.table, view.open_rows(), view.static_key)
+        evaluator.cache.nowhere.note(key, task.klass, evaluator.table, view.open_rows())
         return self._error_of(key, task)
-
-    def look_again(self, task_of: Callable[[Hashable], Task | None]) -> list[Hashable]:
-        """Ask whether nodes that changed and have room may be used by classes that fitted nowhere; those that still
-        fit nowhere, which is known from then on.
-
-        *task_of*: a waiting task of a class; None: nobody waits. Classes about which static filters say the same are
-        asked about once, and about the nodes that changed only; where one may be used, a class is looked at by itself.
-        """
-        evaluator = self._evaluator
-        nowhere, table = evaluator.cache.nowhere, evaluator.table
-        nowhere.catch_up(table)
-        if not nowhere.changed:
-            return []
-        rows = np.fromiter(sorted(nowhere.changed), dtype=np.intp, count=len(nowhere.changed))
-        for open_by, keys in nowhere.doubts().items():
-            task = next(filter(None, map(task_of, keys)), None)
-            if task is not None and open_by is not None:
-                nowhere.close(keys, rows[evaluator.closed_to(task, rows)], table)
-        stand, left = nowhere.settle(table)
-        for key in left:
-            task = task_of(key)
-            if task is None:
-                nowhere.forget(key)
-            elif self.hopeless(task) is not None:
-                stand.append(key)
-        return stand
 
     def known_hopeless(self, task: Task) -> FitError | None:
         """What `hopeless` says of a class that it was said of before, in this session or an earlier one."""

@@ -34,13 +34,6 @@ class Plugin:
     itself says so, for one that goes on (`on_session_reopen`): a cycle in which nothing can have changed is not run.
     """
 
-    closes_alone: ClassVar[bool] = False
-    """Where nobody reads figures, does `on_session_close` look at nothing but state, outcome and changed jobs?
-
-    Then it is called too where jobs have only to be told of, and no session was opened for that. It counts only where
-    the class itself says so.
-    """
-
     def __init__(self, arguments: Arguments) -> None:
         self.arguments = arguments
 
@@ -70,8 +63,6 @@ class Action:
     """Does what it does follow from the cluster and the answers of plugins alone? See `Plugin.steady`."""
     for_waiting: ClassVar[bool] = False
     """Does it nothing where nobody waits, for a place or to be let in? Then it is not run there."""
-    passes_over_vain: ClassVar[bool] = False
-    """Does it nothing for jobs that are let in, ask for something and are known to find no room?"""
 
     def execute(self, ssn: Session) -> None:
         """Do the step."""

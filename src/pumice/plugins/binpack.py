@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.allocatable_floats import AllocatableFloats
-from pumice.engine.kept_lines import Held, HeldByOne, KeptLines
 from pumice.engine.rows import NodeRows, lines_of
 from pumice.engine.scope import Scope
-from pumice.engine.side_by_side import ClassAmounts
 from pumice.engine.views import same_class
 from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
@@ -48,13 +45,11 @@ class Binpack(Plugin):
         self._weights: Mapping[int, int] = {dim(name): w for name, w in weights.items()}
         self._plans: dict[tuple[int, ...], _Plan] = {}
         self._requests: dict[int, npt.NDArray[np.int64]] = {}
-        self._kept: dict[tuple[int, ...], KeptLines] = {}
 
     def on_session_open(self, ssn: Session) -> None:
         self.on_session_reopen(ssn)
         if self._weight:
-            add, across = ssn.add_batch_node_order_fn, self._across
-            add(self.name, self._score, scope=Scope.NODE, key=same_class, amounts_only=True, across=across)
+            ssn.add_batch_node_order_fn(self.name, self._score, scope=Scope.NODE, key=same_class, amounts_only=True)
 
     def on_session_reopen(self, ssn: Session) -> bool:
         self._offers = AllocatableFloats.kept(ssn.runtime.kept, ssn.state.table)
@@ -72,32 +67,6 @@ class Binpack(Plugin):
         if not plain:
             return self._with_gaps(plan, after, rows)
         return self._filled(plan, after, offered)
-
-    def _across(self, classes: ClassAmounts, rows: NodeRows) -> Floats | None:
-        """The same for many classes at once; None where some node does not offer some resource."""
-        plan = self._plan(classes.first)
-        if not plan.divisor:
-            return np.zeros((len(classes), len(rows)))
-        kept = self._kept.get(plan.dims)
-        if kept is None:
-            kept = self._kept[plan.dims] = KeptLines(partial(_lines, plan.dims), partial(_numbers, plan.dims))
-        lines = kept.of(rows)
-        if lines is None:
-            return None
-        asked, n = classes.request_parts(plan.dims, len(rows)), len(plan.dims)
-        if len(asked) == 1:
-            return self._filled(plan, lines[n:, None] + asked[0], lines[:n, None])
-        offered = lines[:n]
-        after = [held + more[0] for held, more in zip(lines[n:], asked, strict=True)]
-        parts = [amounts / of for amounts, of in zip(after, offered, strict=True)]
-        over: Bools = parts[0] > 1.0
-        for part in parts[1:]:
-            over = over | (part > 1.0)
-        if not plan.even:
-            weights = plan.weights.ravel()
-            parts = [amounts * by / of for amounts, by, of in zip(after, weights, offered, strict=True)]
-        total = self._total(plan, parts, over)
-        return total if len(total) == len(classes) else np.repeat(total, len(classes), axis=0)
 
     def _filled(self, plan: _Plan, after: npt.NDArray[np.int64] | Floats, offered: Floats) -> Floats:
         """How full nodes would be *after* it."""
@@ -163,18 +132,6 @@ def _plan_of(counted: Sequence[tuple[int, int]]) -> _Plan:
         all(w == 1 for _, w in counted if w),
         sum(w for _, w in counted),
     )
-
-
-def _lines(dims: tuple[int, ...], held: Held) -> Floats | None:
-    """What is offered of resources and what is used of it; None where some node does not offer some resource."""
-    offered = held.offered(dims)
-    return None if offered is None else np.concatenate((offered, held.used(dims)))
-
-
-def _numbers(dims: tuple[int, ...], held: HeldByOne) -> list[float] | None:
-    """The same of one row."""
-    offered = held.offered(dims)
-    return None if offered is None else [*offered, *held.used(dims)]
 
 
 def _added(parts: Sequence[Floats] | Floats) -> Floats:

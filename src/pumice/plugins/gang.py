@@ -26,7 +26,6 @@ class Gang(Plugin):
 
     name = "gang"
     steady = True
-    closes_alone = True
     arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:

@@ -159,16 +159,10 @@ class Assembly:
     """What it was made of."""
     unasked: Container[str]
     """Points that no action asks."""
-    for_waiting: bool = field(init=False)
-    """Do all actions only something for jobs that wait?"""
-    passes_over_vain: bool = field(init=False)
-    """And nothing for those that wait in vain?"""
     ours: bool = field(init=False)
     """Do all plugins and actions come with Pumice?"""
 
     def __post_init__(self) -> None:
-        self.for_waiting = all(action.for_waiting for action in self.actions)
-        self.passes_over_vain = all(action.passes_over_vain for action in self.actions)
         self.ours = all(type(action).__module__.startswith("pumice.") for action in self.actions) and all(
             info.built_in for tier in self.plugins for info, _, _ in tier
         )

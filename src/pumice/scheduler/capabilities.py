@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from pumice.framework import quota
@@ -30,7 +30,7 @@ class Capabilities(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         self._look_at(ssn)
         if self._limited:
-            ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room, stamp=self._stamp)
+            ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room)
 
     def on_session_reopen(self, ssn: Session) -> bool:
         self._ssn = ssn
@@ -61,9 +61,6 @@ class Capabilities(Plugin):
             request = [(d, v) for d, v in task.klass.items if d in most]
             room = min(room, quota.room(most, self._held(above), request))
         return room
-
-    def _stamp(self, queue: Queue) -> Hashable:
-        return tuple([(*most.items(), *self._held(above).items()) for above, most in self._limits(queue)])
 
     def _limits(self, queue: Queue) -> Iterator[tuple[Queue, dict[int, Number]]]:
         """The queue and those above it that have a capability, and of what."""

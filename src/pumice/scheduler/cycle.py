@@ -9,30 +9,17 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from pumice.errors import ActionError, InvalidInput, words_of
-from pumice.framework.placing.promises import keep_promises, promises_made
 from pumice.framework.points.guard import FAILS, author_line, let_pass
-from pumice.framework.session.nominations import hold_rooms
-from pumice.framework.session.promised import Promise
 from pumice.framework.session.rounds import copied
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session, Shard
 from pumice.model.status import TaskStatus
-from pumice.scheduler.all_promised import AllPromised, all_promised_after
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.report import CycleReport
-from pumice.scheduler.standstill import (
-    Standstill,
-    nobody_to_serve,
-    nothing_done,
-    nothing_to_tell,
-    somebody_waits,
-    standstill_after,
-)
-from pumice.scheduler.telling import tell
+from pumice.scheduler.standstill import Standstill, somebody_waits, standstill_after
 from pumice.state.cluster import ClusterState
 from pumice.state.takeback import sent_of, take_back
 
@@ -55,7 +42,7 @@ def run_cycle(
     *inspect* is shown the session when everything is decided and nothing undone yet; it must only read. The garbage
     collector rests meanwhile: a cycle makes no cyclic garbage, and passes over a big state cost more than they free. A
     cycle without *details* that would decide what the last one did is not run (`standstill.py`): then there is no
-    session to be shown. Nor are actions run that would promise the same places again (`all_promised.py`).
+    session to be shown.
 
     Whatever is raised within, nothing is left half applied: what was decided until then is taken back.
     """
@@ -65,19 +52,6 @@ def run_cycle(
         runtime.standing = standing
         runtime.cycle += 1
         return standing.again(state.now)
-    if not details and nobody_to_serve(state, assembly, runtime, environment):
-        if nothing_to_tell(state):
-            runtime.cycle += 1
-            return nothing_done(state, assembly, runtime)
-        told = tell(state, assembly, runtime) if tells and inspect is None else None
-        if told is not None:
-            runtime.cycle += 1
-            return told
-    promised: AllPromised | None = runtime.all_promised
-    if promised is not None:
-        asked = details or inspect is not None or promised.state is not state
-        if asked or not promised.undisturbed(assembly, shard, environment):
-            runtime.all_promised = None
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -118,29 +92,16 @@ def _run(
             ours=assembly.ours,
         )
     sent, nominations, turns = sent_of(state), dict(runtime.nominations), copied(runtime.turns)
-    promised: AllPromised | None = runtime.all_promised
     try:
-        session.open(holds_rooms=promised is None)
+        session.open()
         session.timings["cycle", "open"] = time.perf_counter() - started
-        if promised is not None and not promised.stands(session):
-            runtime.all_promised = None
-            hold_rooms(session)
-            promised = None
-        made: dict[str, Promise] = {}
-        if promised is None:
-            _act(session, assembly)
-            if runtime.nominations or runtime.promised is not None:
-                made = promises_made(session)
+        _act(session, assembly)
         pipelined = _pipelined(session)
         statuses = _statuses(session) if details else {}
         if inspect is not None:
             inspect(session)
         begun = time.perf_counter()
-        if promised is None:
-            session.close()
-        else:
-            with promised.counted():
-                session.close()
+        session.close()
     except BaseException:
         session.break_off()
         take_back(state, sent)
@@ -167,19 +128,10 @@ def _run(
         counters=session.metrics.counters or {},
         histograms=session.metrics.histograms or {},
     )
-    if promised is not None:
-        known = promised.report
-        report = replace(report, refusals=known.refusals, fit_errors=known.fit_errors, pipelined=known.pipelined)
-    else:
-        if runtime.promised is not None:
-            keep_promises(session, made)
-        runtime.all_promised = all_promised_after(session, assembly, report)
     if session.rest():
         runtime.opened = state, assembly, session
-        until = promised.until if promised is not None else None  # nobody is evicted for who has a promised place
-        runtime.standing = standstill_after(session, assembly, report, began, until)
+        runtime.standing = standstill_after(session, assembly, report, began)
     else:
-        runtime.let_promises_go()
         session.retire()
     return report
 

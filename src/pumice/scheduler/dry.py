@@ -65,7 +65,6 @@ def dry_cycle(
 def _taken_back(state: ClusterState, runtime: Runtime, added: Sequence[AnyObject]) -> Iterator[None]:
     """Whatever the block does to the state and to what outlives a session is undone."""
     state.refresh()
-    runtime.let_promises_go()
     changed, sent = dict(state.changed_jobs), sent_of(state)
     phases = {uid: job.phase for uid, job in state.session_jobs.items()}
     nominated = {uid: task.nominated_node for uid in runtime.nominations if (task := state.tasks.get(uid)) is not None}
@@ -85,7 +84,6 @@ def _taken_back(state: ClusterState, runtime: Runtime, added: Sequence[AnyObject
             state.apply(Gone(obj.kind_name, obj.key))
         runtime.memory, runtime.health, runtime.nominations, runtime.turns, runtime.told, runtime.cycle = kept
         runtime.standing, runtime.metered = standing, metered
-        runtime.let_promises_go()
         for uid, phase in phases.items():
             if state.session_jobs[uid].phase != phase:
                 state.set_phase(state.session_jobs[uid], phase)

@@ -3,7 +3,7 @@ the few moves at the end, and nothing else changes it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -18,7 +18,7 @@ from pumice.model.reason import forget_reason
 from pumice.model.resources import Number, Resources
 from pumice.model.status import JobPhase, TaskStatus
 from pumice.model.task import Task, TaskMap
-from pumice.state import binding, handlers, ledger, promising, together
+from pumice.state import binding, handlers, ledger, together
 from pumice.state import writing as w
 from pumice.state.arrivals import GatheredTasks
 from pumice.state.classes import ClassTable
@@ -277,16 +277,6 @@ class ClusterState:
         else:
             together.shift_many(self, tasks, nodes, status)
 
-    def place_in_turn(self, tasks: Sequence[Task], best: Callable[[], int]) -> list[Node]:
-        """Give equal, pending tasks of one job a place each, where *best* says when those before have theirs.
-
-        *best* gives a row of the node table, or less than 0 for none: then no more are placed. For tasks without a
-        sub-job that ask for something, while no room is held. As `move` one by one, only faster.
-
-        :raises IllegalMove: one of them is not pending.
-        """
-        return together.shift_in_turn(self, tasks, best, S.ALLOCATED)
-
     def bind_equal(self, placed: Sequence[tuple[Node, Sequence[Task]]]) -> None:
         """Have equal, pending tasks of any jobs be bound on nodes; as `move` and `confirm` one by one, only faster.
 
@@ -347,22 +337,6 @@ class ClusterState:
             self._hold_follows(task, -1)
         del self.rooms[task.uid]
         return node
-
-    def promise_held(self, task: Task) -> Node:
-        """Promise a pending task of no sub-job the room that is held for it, until `give_back_held`; where that is.
-
-        As `move`, in fewer steps, and its job counts as unchanged.
-
-        :raises IllegalMove: it is not pending, or nothing is held for it; nothing was changed.
-        """
-        return promising.promise_held(self, task)
-
-    def give_back_held(self, task: Task) -> None:
-        """A task is pending again that was promised the room held for it.
-
-        :raises IllegalMove: it was not; nothing was changed.
-        """
-        promising.give_back_held(self, task)
 
     def nominate(self, task: Task, node: str) -> None:
         """Name the node that a task is to look at before the others; nothing for none."""

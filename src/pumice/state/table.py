@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -199,23 +198,6 @@ class NodeTable:
         """Equal for rows that hold equal amounts; that of a free row is like no other."""
         return self._block[:, row].tobytes() if self.valid[row] else b""
 
-    def alike(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """A row of each kind, and the kind of every row: rows of one kind hold equal amounts, or are free."""
-        block, valid = self._block[:, : self.size].view(np.uint64), self.valid[: self.size]
-        lines: npt.NDArray[np.uint64] = np.concatenate((block[block.any(axis=1)], valid[None]))
-        for more in count(0, 2):  # other factors where rows that differ happened to get one number
-            factors = np.cumprod(np.full(len(lines), _ODD + more, dtype=np.uint64), dtype=np.uint64)
-            numbers = np.add.reduce(lines * factors[:, None], axis=0)
-            _, first, kinds = np.unique(numbers, return_index=True, return_inverse=True)
-            if (lines == lines[:, first[kinds]]).all():
-                return first, kinds
-        raise AssertionError("unreachable")
-
-    def held_by(self, row: int) -> tuple[list[int], list[int], list[int]]:
-        """What is allocatable and used of each resource, and nonzero_requested of cpu and memory, on one row."""
-        held, width, used = self._block[:, row].tolist(), self.width, LEDGERS.index("used") * self.width
-        return held[:width], held[used : used + width], held[-4:-2]
-
     def free_soon(self, d: int, row: int) -> int:
         """What a row will have free of a resource once what is being released is gone, less what is promised."""
         cells, width = self.cells, self.width
@@ -223,50 +205,6 @@ class NodeTable:
             cells[_IDLE * width + d, row] + cells[_RELEASING * width + d, row] - cells[_PIPELINED * width + d, row]
         )
         return soon
-
-    def added_by(self, classes: Sequence[TaskClass]) -> Ints:
-        """What a task of each class changes where it is placed: a line each, in the order of `amounts_of`."""
-        added = np.zeros((len(classes), len(self._block)), dtype=np.int64)
-        cells = memoryview(cast(Any, added))
-        last, idle, used = _ALL * self.width, _IDLE * self.width, _USED * self.width
-        for at, klass in enumerate(classes):
-            for d, v in klass.items:
-                cells[at, idle + d] = -v
-                cells[at, used + d] = v
-            cells[at, last] = klass.nonzero_cpu
-            cells[at, last + 1] = klass.nonzero_memory
-            cells[at, last + 2] = 1
-        return added
-
-    def with_more(self, rows: Sequence[int], added: Ints) -> Ints:
-        """What rows would hold with that added (`added_by`): a line for each, in the order of `amounts_of`."""
-        return np.add(self._block[:, rows].T, added, order="C")
-
-    def hold(self, rows: Sequence[int], amounts: Ints) -> None:
-        """Let rows of this table, which has no nodes, hold amounts: a line for each, in the order of `amounts_of`."""
-        last = max(rows)
-        while last >= self._cap:
-            self._grow()
-        self._block[:, rows] = amounts.T
-        self.valid[rows] = True
-        self.size = max(self.size, last + 1)
-        self.changed.extend(rows)
-
-    def hold_as(self, row: int, other: NodeTable, its: int) -> None:
-        """Let a row of this table, which has no nodes, hold what a row of another one holds."""
-        if (self.width, row < self._cap) != (other.width, True):
-            self._fit(other.width, row)
-        self._block[:, row] = other._block[:, its]
-        self.valid[row] = other.valid[its]
-        self.size = max(self.size, row + 1)
-        self.changed.add(row)
-
-    def _fit(self, width: int, row: int) -> None:
-        if self.width != width:
-            self.width, self.size = width, 0
-            self._lay_out(np.zeros((len(LEDGERS) * width + 4, self._cap), dtype=np.int64))
-        while row >= self._cap:
-            self._grow()
 
     # -- order ----------------------------------------------------------------------------------------------------
     def _rerank(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from pumice.errors import IllegalMove
@@ -14,7 +14,7 @@ from pumice.model.task import Task, TaskClass
 from pumice.state import writing as w
 from pumice.state.counts import ALLOWED, ON
 from pumice.state.ledger import check, show
-from pumice.state.sums import add, count, count_moved, tally
+from pumice.state.sums import add, count, tally
 from pumice.state.table import NodeTable
 from pumice.state.writing import empty, put, put_all, take
 
@@ -53,44 +53,6 @@ def shift_many(state: ClusterState, tasks: Sequence[Task], nodes: Sequence[Node]
             job._role_counts[role][STATUS_COUNT] -= n
         w.set_pending_best_effort(job, job.pending_best_effort_count - k)
     tally(state, job, first, _PENDING, status, k)
-
-
-def shift_in_turn(
-    state: ClusterState, tasks: Sequence[Task], best: Callable[[], int], status: TaskStatus
-) -> list[Node]:
-    """Give equal, pending tasks of one job a place each, where *best* says then; their places, as many as there are.
-
-    Their nodes follow at once, the sums when all have their places.
-
-    :raises IllegalMove: one of them is not pending.
-    """
-    first, table, chosen = tasks[0], state.table, list[Node]()
-    klass, job = first.klass, first.job
-    pending, target = job._by_status[_PENDING], job._by_status[status]
-    roles: dict[str, Task] = {}
-    counted: dict[str, int] = {}
-    try:
-        for task in tasks:
-            check(task, status)
-            node = table.nodes[row] if (row := best()) >= 0 else None
-            if node is None:
-                break
-            uid = task.uid
-            table.place(row, klass, 1)
-            put(node.tasks, uid, task)
-            w.set_status(task, status)
-            w.set_node(task, node)
-            if klass.requires_gpu:
-                state.devices.follow(task, _PENDING, status, None, node, ())
-            take(pending, uid)
-            put(target, uid, task)
-            chosen.append(node)
-            roles[task.role] = task
-            counted[task.role] = counted.get(task.role, 0) + 1
-    finally:
-        for role, task in roles.items():
-            count_moved(state, task, _PENDING, status, counted[role])
-    return chosen
 
 
 def book_placed(table: NodeTable, klass: TaskClass, rows: Sequence[int]) -> None:

@@ -72,17 +72,6 @@ def test_a_question_is_answered_where_nobody_waits_and_nobody_reads_figures() ->
     assert at.cycle.runtime.metered is False
 
 
-def test_a_question_does_not_have_waiting_jobs_ordered_anew() -> None:
-    at = desk(node("n1", cpu=4), job("runs", tasks=4, cpu=1, on="n1"), *(job(f"w{n}", cpu=1) for n in range(5)))
-    for _ in range(2):
-        run_cycle(at.state, at.cycle.assembly, at.cycle.runtime)
-    before = at.cycle.runtime.backlog.generation
-    at.why("w3")
-    at.attempt(flat([job("new", tasks=1, cpu=1)]))
-    run_cycle(at.state, at.cycle.assembly, at.cycle.runtime)
-    assert at.cycle.runtime.backlog.generation == before
-
-
 def test_a_row_says_what_why_says() -> None:
     at = desk(node("n1", cpu=4), job("runs", tasks=3, cpu=1, on="n1"), job("big", tasks=3, cpu=1), job("never", cpu=9))
     rows = {row.job: row for row in at.waiting().rows}

@@ -1,4 +1,4 @@
-"""Views of a class: brought up to date for the rows that changed, by kind of row on large clusters, ahead of time."""
+"""Views of a class: brought up to date for the rows that changed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from pumice import NodeRows, Scope, Session, Task, Unfit, same_class
-from pumice.engine import evaluate, grid
-from pumice.engine.ahead import AT_ONCE
 from pumice.engine.choose import NodeChoice
-from pumice.engine.evaluate import GONE, Evaluator
+from pumice.engine.evaluate import Evaluator
 from pumice.engine.fit_error import FitError
 from pumice.engine.views import SEVERITY
 from pumice.model.events import Gone, Seen
@@ -31,15 +29,9 @@ def not_full(task: Task, rows: NodeRows) -> Any:
     return np.where(rows.used.milli_cpu > 3000, FULL, 0)
 
 
-def across(answer: Score) -> Callable[..., Any]:
-    """What it says of every class, whatever the class."""
-    return lambda classes, rows: np.repeat(answer(classes, rows)[None], len(classes), axis=0)
-
-
 def asked(ssn: Session, *, amounts_only: bool) -> Evaluator:
-    full, held = (across(not_full), across(used)) if amounts_only else (None, None)
-    ssn.add_batch_predicate_fn("p", not_full, scope=Scope.NODE, key=same_class, amounts_only=amounts_only, across=full)
-    ssn.add_batch_node_order_fn("p", used, scope=Scope.NODE, key=same_class, amounts_only=amounts_only, across=held)
+    ssn.add_batch_predicate_fn("p", not_full, scope=Scope.NODE, key=same_class, amounts_only=amounts_only)
+    ssn.add_batch_node_order_fn("p", used, scope=Scope.NODE, key=same_class, amounts_only=amounts_only)
     return ssn.search.evaluator
 
 
@@ -58,25 +50,6 @@ def many(nodes: int = 266) -> Session:
     )
     made.state.apply(Gone("Node", "n101"))
     return made
-
-
-def test_a_large_cluster_is_worked_out_by_kinds_of_rows_to_the_same_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    by_kind: list[int] = []
-    real = Evaluator._evaluate_kinds
-
-    def noted(self: Evaluator, view: Any, task: Task, kind: Any, reps: Any) -> None:
-        by_kind.append(len(reps))
-        real(self, view, task, kind, reps)
-
-    monkeypatch.setattr(Evaluator, "_evaluate_kinds", noted)
-    fast, slow = many(), many()
-    wanted = pieces(asked(slow, amounts_only=False), task_of(slow, "new-0"))
-    assert by_kind == []
-    assert pieces(asked(fast, amounts_only=True), task_of(fast, "new-0")) == wanted
-    assert len(by_kind) == 1
-    assert by_kind[0] < 10
-    gone = next(row for row, made in enumerate(fast.state.table.nodes) if made is None)
-    assert (wanted[0][gone], wanted[1][gone], wanted[2][gone], wanted[3][gone]) == (GONE, 2, -np.inf, False)
 
 
 def test_after_that_only_rows_that_changed_are_asked_about() -> None:
@@ -169,14 +142,6 @@ def test_room_that_is_being_released_counts_for_later_and_a_promise_takes_it_aga
     assert not evaluator.future_ok(evaluator.view(task)).any()
 
 
-def test_a_row_with_more_tasks_on_it_is_judged_as_it_will_be() -> None:
-    ssn = session(cluster("2x8cpu"), job("new", tasks=9, cpu=1))
-    evaluator = asked(ssn, amounts_only=True)
-    view = evaluator.view(task_of(ssn, "new-0"))
-    fits, score = evaluator.imagine(view, np.array([0, 0, 1]), np.array([0, 3, 4]))
-    assert (fits.tolist(), score.tolist()) == ([True, True, False], [0.0, 3000.0, 4000.0])
-
-
 def test_scalar_callbacks_are_asked_about_imagined_nodes_one_by_one() -> None:
     ssn = session(cluster("1x8cpu"), job("new", tasks=9, cpu=1))
 
@@ -237,20 +202,6 @@ def test_a_class_that_fits_nowhere_has_one_error_for_all_its_tasks_while_nothing
     ssn.state.apply(Seen(node("larger", cpu=16)))
     assert chooser.why_not.known_hopeless(task_of(ssn, "big-1")) is None
     assert chooser.why_not.hopeless(task_of(ssn, "big-1")) is None
-
-
-def test_a_class_that_no_kind_of_row_has_room_for_is_known_from_then_on_and_no_view_is_made_of_it() -> None:
-    ssn = session(cluster("40x4cpu"), job("big", tasks=2, cpu=8), job("small", cpu=4))
-    chooser, evaluator = ssn.search.chooser, ssn.search.evaluator
-    error = chooser.choose(task_of(ssn, "big-0"))
-    assert isinstance(error, FitError)
-    assert not evaluator.cache.views
-    assert chooser.why_not.known_hopeless(task_of(ssn, "big-1")) is not None
-    assert str(error) == "0/40 nodes are unavailable: 40 Insufficient cpu."
-    ssn.state.apply(Seen(node("larger", cpu=16)))
-    assert chooser.why_not.known_hopeless(task_of(ssn, "big-1")) is None
-    found = chooser.choose(task_of(ssn, "big-1"))
-    assert isinstance(found, NodeChoice) and found.node.name == "larger"
 
 
 def test_the_search_can_be_kept_within_some_rows_or_prefer_them() -> None:
@@ -365,182 +316,3 @@ def first_uses(ssn: Session, *, shared: bool) -> list[str]:
         ssn.statement().allocate(task, found.node)
         got.append(found.node.name)
     return got
-
-
-@pytest.mark.parametrize("gone", [False, True])
-@pytest.mark.parametrize("in_order", [False, True])
-def test_a_class_that_is_met_first_gets_the_node_that_its_view_would_give(gone: bool, in_order: bool) -> None:
-    def world() -> Session:
-        names = [f"n{n:03d}" for n in range(evaluate.MANY_ROWS + 10)]
-        made = session(
-            *(node(name, cpu=4) for name in (names if in_order else names[::-1])),
-            job("one", tasks=20, cpu=1, on=names[200:220]),
-            job("full", tasks=10, cpu=4, on=names[5:105:10]),
-            *(job(f"new{n}", cpu=1 + n / 10) for n in range(10)),
-        )
-        if gone:
-            made.state.apply(Gone("Node", "n101"))
-        return made
-
-    quick = world()
-    got = first_uses(quick, shared=True)
-    assert got == first_uses(world(), shared=False)
-    assert len(set(got)) > 1
-    assert not quick.runtime.cache.views
-
-
-def differing(*, together: bool, sign: int, cpu: int = 4) -> tuple[list[str], list[int]]:
-    """The nodes that eighty tasks of different classes get in turn, and of how many classes was asked each time.
-
-    *sign*: 1 to take the emptiest node, -1 the fullest; *cpu*: of the smallest node.
-    """
-    names = [f"n{n:03d}" for n in range(evaluate.MANY_ROWS + 30)]
-    ssn = session(
-        *(node(name, cpu=cpu + n % 7) for n, name in enumerate(names)),
-        *(job(f"new{n}", cpu=1 + n / 200) for n in range(80)),
-    )
-    got: list[str] = []
-    questions: list[int] = []
-
-    def left(classes: Any, rows: NodeRows) -> Any:
-        questions.append(len(classes))
-        return sign * (rows.lines(rows.table.idle, slice(0, 1))[0] - classes.wanted[0]).astype(float)
-
-    def alone(task: Task, rows: NodeRows) -> Any:
-        return sign * (rows.idle.milli_cpu - task.klass.requests.milli_cpu).astype(float)
-
-    ssn.add_batch_node_order_fn("p", alone, scope=Scope.NODE, key=same_class, amounts_only=True, across=left)
-    tasks = [task_of(ssn, f"new{n}-0") for n in range(80)]
-    for n, task in enumerate(tasks):
-        found = ssn.search.chooser.choose(task, coming=tasks[n + 1 :] if together else ())
-        assert isinstance(found, NodeChoice)
-        ssn.statement().allocate(task, found.node)
-        got.append(found.node.name)
-    return got, questions
-
-
-def test_classes_that_come_once_are_asked_about_together_and_so_are_the_kinds_that_they_will_make() -> None:
-    (got, together), (wanted, one_by_one) = differing(together=True, sign=1), differing(together=False, sign=1)
-    assert got == wanted
-    assert len(set(got)) > 10
-    assert one_by_one == [1] * 80
-    assert max(together) == AT_ONCE
-    assert len(together) < 20
-
-
-def test_classes_are_asked_about_alone_for_a_while_where_tasks_go_to_rows_that_were_just_changed() -> None:
-    got, together = differing(together=True, sign=-1, cpu=50)
-    assert got == differing(together=False, sign=-1, cpu=50)[0]
-    assert together[0] == AT_ONCE
-    assert together[-20:] == [1] * 20
-
-
-def test_it_is_guessed_which_tasks_go_to_rows_that_others_will_have_changed() -> None:
-    got, together = differing(together=True, sign=-1)
-    assert got == differing(together=False, sign=-1)[0]
-    assert len(set(got)) > 10
-    assert len(together) < len(got) // 2
-
-
-def classes_kept(ssn: Session) -> int:
-    return sum(len(grid) for grid in ssn.runtime.cache.grids.values())
-
-
-def test_a_class_that_comes_again_is_asked_about_new_kinds_of_rows_alone() -> None:
-    ssn = many()
-    rows_asked: list[int] = []
-
-    def noted(task: Any, rows: NodeRows) -> Any:
-        rows_asked.append(len(rows))
-        return used(task, rows)
-
-    ssn.add_batch_node_order_fn("p", noted, scope=Scope.NODE, key=same_class, amounts_only=True, across=across(noted))
-    task = task_of(ssn, "new-0")
-    first, again = ssn.search.chooser.choose(task), ssn.search.chooser.choose(task)
-    assert isinstance(first, NodeChoice)
-    assert first == again
-    assert classes_kept(ssn) == 1
-    assert not ssn.runtime.cache.views
-    rows_asked.clear()
-    statement = ssn.statement()
-    statement.allocate(task_of(ssn, "new-1"), first.node)
-    assert ssn.search.chooser.choose(task) == first
-    assert rows_asked == [1]  # a node with two tasks: there was none
-    statement.discard()
-    assert ssn.search.chooser.choose(task) == first
-    assert rows_asked == [1]
-
-
-WRONG: dict[str, Callable[..., Any]] = {
-    "raises": lambda classes, rows: 1 // 0,
-    "cannot tell": lambda classes, rows: None,
-    "wrong length": lambda classes, rows: np.zeros(99),
-    "text": lambda classes, rows: "perhaps",
-    "not a number": lambda classes, rows: np.full((len(classes), len(rows)), np.nan),
-    "writes": lambda classes, rows: classes.wanted.fill(0),
-}
-
-
-@pytest.mark.parametrize("point", ["predicate", "node_order"])
-@pytest.mark.parametrize("what", WRONG)
-def test_an_answer_for_many_classes_that_is_wrong_is_as_if_it_had_not_been_declared(what: str, point: str) -> None:
-    ssn = many()
-    wrong: dict[str, Any] = {"scope": Scope.NODE, "key": same_class, "amounts_only": True, "across": WRONG[what]}
-    right = {**wrong, "across": across(used if point == "predicate" else not_full)}
-    ssn.add_batch_predicate_fn("p", not_full, **(wrong if point == "predicate" else right))
-    ssn.add_batch_node_order_fn("p", used, **(wrong if point == "node_order" else right))
-    found = ssn.search.chooser.choose(task_of(ssn, "new-0"))
-    plain = many()
-    asked(plain, amounts_only=False)
-    assert found == NodeChoice(ssn.nodes["n000"], True)
-    expected = plain.search.chooser.choose(task_of(plain, "new-0"))
-    assert isinstance(expected, NodeChoice)
-    assert expected.node.name == "n000"
-    assert len(ssn.runtime.cache.views) == 1
-    silent = what == "cannot tell" or (what, point) == ("not a number", "node_order")
-    assert len([error for error in ssn.errors if error.point == f"batch_{point}.across"]) == (not silent)
-
-
-def test_the_classes_that_are_asked_about_least_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid, "MOST_CLASSES", 3)
-    names = [f"n{n:03d}" for n in range(evaluate.MANY_ROWS + 10)]
-    ssn = session(*(node(name, cpu=4) for name in names), *(job(f"new{n}", cpu=1 + n / 10) for n in range(5)))
-    asked(ssn, amounts_only=True)
-    got = []
-    for _ in range(3):
-        for n in range(5):
-            found = ssn.search.chooser.choose(task_of(ssn, f"new{n}-0"))
-            assert isinstance(found, NodeChoice)
-            got.append(found.node.name)
-    assert classes_kept(ssn) == 3
-    assert set(got) == {"n000"}
-
-
-def test_kinds_without_a_row_give_their_numbers_back_and_others_take_them() -> None:
-    names = [f"n{n:03d}" for n in range(evaluate.MANY_ROWS + 10)]
-    ssn = session(
-        *(node(name, cpu=4) for name in names),
-        *(job(f"new{n}", cpu=1 + n / 100) for n in range(200)),
-        job("same", cpu=2),
-        job("large", cpu=3.5),
-    )
-    asked(ssn, amounts_only=True)
-    chooser, kinds = ssn.search.chooser, ssn.runtime.cache.kinds_of(ssn.state.table)
-    for n in range(200):
-        statement = ssn.statement()
-        statement.allocate(task_of(ssn, f"new{n}-0"), ssn.nodes["n007"])
-        for name, place in (("same", "n007" if n <= 100 else "n000"), ("large", "n000")):
-            found = chooser.choose(task_of(ssn, f"{name}-0"))
-            assert isinstance(found, NodeChoice)
-            assert found.node.name == place
-        statement.discard()
-    assert len(kinds) < 200
-
-
-def test_the_first_use_of_a_class_that_fits_nowhere_has_its_reasons() -> None:
-    n = evaluate.MANY_ROWS + 10
-    ssn = session(*(node(f"n{i:03d}", cpu=4) for i in range(n)), job("new", cpu=5))
-    asked(ssn, amounts_only=True)
-    found = ssn.search.chooser.choose(task_of(ssn, "new-0"))
-    assert isinstance(found, FitError)
-    assert str(found) == f"0/{n} nodes are unavailable: {n} Insufficient cpu."

@@ -77,24 +77,6 @@ def test_what_is_followed_is_what_counting_anew_says(seed: int) -> None:
     assert followed == 119  # all but the first
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_what_is_followed_without_a_view_is_what_counting_anew_says(seed: int) -> None:
-    rng, ssn = crowd(seed)
-    asked, without = task_of(ssn, "asked-0"), 0
-    evaluator = ssn.search.evaluator
-    for _ in range(120):
-        stir(rng, ssn)
-        error = ssn.search.chooser.why_not.found_nowhere(asked)
-        said = error.counts, error.nodes, str(error)
-        view = evaluator.kept_view(asked)
-        assert view is not None
-        without += view.touched_at != ssn.state.table.touched.position
-        if rng.random() < 0.5:
-            assert said == told(ssn, asked)
-            assert said == told(ssn, asked, anew=True)
-    assert without > 10
-
-
 def test_what_was_handed_out_stays_as_it_was() -> None:
     ssn = session(cluster("2x4cpu"), job("big", cpu=4), job("small", cpu=1))
     counts, _, _ = told(ssn, task_of(ssn, "big-0"))

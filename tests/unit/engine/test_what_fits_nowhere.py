@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from pumice.engine.open_rows import OpenRows
 from pumice.engine.vain import FitsNowhere
 from pumice.framework.session.session import Session
 from pumice.model.events import Gone, Seen
@@ -131,68 +128,3 @@ def test_room_on_a_row_that_is_not_open_to_the_class_changes_nothing(many: int) 
     assert len(known) == 1  # to the others all rows are open
     statement.evict(task_of(ssn, "holds-1"), "test")
     assert not stands(known, ssn)
-
-
-@given(st.data())
-def test_what_is_packed_says_the_same(data: st.DataObject) -> None:
-    size = data.draw(st.integers(1, 40))
-    masks = st.none() | st.lists(st.booleans(), min_size=size, max_size=size)
-    told = data.draw(st.lists(masks, min_size=1, max_size=12))
-    known = OpenRows()
-    for slot, mask in enumerate(told):
-        known.put(slot, max(8, len(told)), None if mask is None else np.array(mask))
-    found = known.at(np.arange(size), len(told))
-    for slot, mask in enumerate(told):
-        expected = [True] * size if mask is None else mask
-        assert found[slot].tolist() == expected
-        assert [known.is_open(slot, row) for row in range(size)] == expected
-    opened = data.draw(st.sets(st.integers(0, size - 1)))
-    known.open_up(opened)
-    found = known.at(np.arange(size), len(told))
-    for slot, mask in enumerate(told):
-        expected = [mask is None or mask[row] or row in opened for row in range(size)]
-        assert found[slot].tolist() == expected
-    again = data.draw(st.lists(st.booleans(), min_size=size, max_size=size))  # who comes later is told apart exactly
-    known.put(0, max(8, len(told)), np.array(again))
-    assert [known.is_open(0, row) for row in range(size)] == again
-    closed = data.draw(st.sets(st.integers(0, size - 1)))
-    some = sorted(data.draw(st.sets(st.integers(0, len(told) - 1), min_size=1)))
-    before = known.at(np.arange(size), len(told))
-    known.close(some, np.array(sorted(closed), dtype=np.intp), size)
-    found = known.at(np.arange(size), len(told))
-    for slot in range(len(told)):
-        expected = [was and not (slot in some and row in closed) for row, was in enumerate(before[slot].tolist())]
-        assert found[slot].tolist() == expected
-
-
-def test_what_is_remembered_of_open_rows_does_not_grow_with_the_nodes_that_change() -> None:
-    known, mine = OpenRows(), np.zeros(64, dtype=np.bool_)
-    mine[0] = True
-    for slot in range(8):
-        known.put(slot, 8, mine)
-    for row in range(1, 64):
-        known.open_up([row])
-        known.close(range(8), np.array([row]), 64)
-        assert known.at(np.arange(64), 8).tolist() == [mine.tolist()] * 8
-    assert known.lines <= 2
-
-
-def test_a_class_is_in_doubt_where_a_node_that_changed_has_room_until_it_is_known_who_may_use_it() -> None:
-    ssn = session(cluster("8x8cpu"), job("big", cpu=8))
-    state, known = ssn.state, FitsNowhere()
-    klass, row = task_of(ssn, "big-0").klass, ssn.nodes["node-3"].row
-    nowhere = np.zeros(state.table.size, dtype=np.bool_)
-    for key in ("big", "other"):
-        known.note(key, klass, state.table, nowhere, "a" if key == "big" else None)
-    state.apply(Seen(node("node-3", cpu=8, labels={"zone": "a"})))
-    assert not stands(known, ssn)
-    assert known.changed == {row}
-    assert known.doubts() == {"a": ["big"], None: ["other"]}
-    known.close(["big"], np.array([row]), state.table)
-    assert known.settle(state.table) == (["big"], ["other"])
-    assert stands(known, ssn)
-    assert not known.stands("other", state.table)
-    known.note("other", klass, state.table, nowhere, "b")
-    assert known.stands("other", state.table)
-    assert not known.changed
-    assert not known.doubts()

@@ -96,10 +96,6 @@ def steps_of_a_cycle(jobs: int) -> int:
     return steps
 
 
-def test_where_nobody_may_be_evicted_nodes_and_groups_are_looked_at_once_for_all_who_wait() -> None:
-    assert (steps_of_a_cycle(90) - steps_of_a_cycle(30)) / 60 < 600  # 820 where each class is held against all nodes
-
-
 def test_gangs_are_left_out_together_or_not_at_all(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who goes for one of them makes room that another, for whom nobody may go, may take the rest of."""
     could: list[str] = []

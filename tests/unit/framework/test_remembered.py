@@ -16,13 +16,12 @@ from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.model.api import AnyObject
 from pumice.model.events import Gone, Seen
-from pumice.model.intents import Bind, StatusUpdate
+from pumice.model.intents import Bind
 from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
 from pumice.testing import job, node, pod, queue
-from steps import calls_of
 
 asked: Counter[str] = Counter()
 PLUGINS = ("priority", "gang", "conformance", "overcommit", "drf", "predicates", "proportion", "nodeorder", "binpack")
@@ -119,29 +118,6 @@ def full(*more: AnyObject) -> list[AnyObject]:
     return [*objects, *more]
 
 
-def test_who_waits_in_vain_is_not_visited_again_and_is_refused_in_the_same_words() -> None:
-    world = World(assembly(Watches), *full())
-    first = world.cycle()
-    looked = dict(asked)
-    world.put(queue("c"))
-    world.cycle()
-    asked.clear()
-    world.put(node("n2", cpu=1))
-    world.cycle()
-    assert asked, "a node joined, everybody is looked at"
-    asked.clear()
-    for obj in job("tiny", queue="c", cpu=1, phase="Inqueue"):
-        world.put(obj)
-    later = world.cycle()
-    assert "tiny" in asked
-    assert not {"gang", "one", "two"} & set(asked)
-    assert {"gang", "one"} <= set(looked)
-    assert later.binds == {"default/tiny-0": "n2"}
-    assert set(told(later)) == set(told(first)) == set(told(world.afresh()))
-    assert all(told(later).values())
-    assert set(unfit(later)) == set(unfit(world.afresh()))
-
-
 @pytest.mark.parametrize("plugin", [Hesitates])
 def test_everybody_is_visited_where_a_plugin_does_not_say_what_its_answer_follows_from(plugin: type[Plugin]) -> None:
     world = World(assembly(plugin), *full())
@@ -164,22 +140,6 @@ def test_what_a_report_says_stays_although_later_cycles_find_otherwise() -> None
     world.remove("Pod", "default/one-0")
     world.cycle()
     assert set(before.refusals) == {f"default/{name}" for name in ("nowhere", "gang", "one", "two", "tiny")}
-
-
-def test_a_task_that_is_not_looked_at_again_says_how_the_nodes_are_now() -> None:
-    world = World(
-        assembly(Watches), queue("a"), node("n0", cpu=8, memory="1Gi"), *(node(f"n{n}", cpu=3) for n in (1, 2))
-    )
-    waiting = job("wide", queue="a", cpu=4, memory="2Gi", phase="Inqueue")
-    for obj in (*job("old", queue="a", cpu=8, on="n0"), *waiting):
-        world.put(obj)
-    assert unfit(world.cycle()) == {"default/wide": ["0/3 nodes are unavailable: 3 Insufficient cpu."]}
-    asked.clear()
-    world.remove("Pod", "default/old-0")
-    live = world.cycle()
-    assert "wide" not in asked
-    assert unfit(live) == {"default/wide": ["0/3 nodes are unavailable: 1 Insufficient memory, 2 Insufficient cpu."]}
-    assert unfit(live) == unfit(world.afresh())
 
 
 def test_live_cycles_decide_and_refuse_as_a_scheduler_that_starts_now() -> None:
@@ -221,24 +181,6 @@ def bound(placed: Any, name: str) -> Any:
     return msgspec.structs.replace(placed, spec=spec, status=msgspec.structs.replace(placed.status, phase="Running"))
 
 
-def test_who_joins_jobs_whose_class_fits_nowhere_is_refused_with_them_and_nobody_is_looked_at() -> None:
-    world = World(assembly(Watches), *full())
-    world.cycle()
-    world.cycle()
-    asked.clear()
-    for obj in job("three", queue="b", cpu=2, phase="Inqueue"):
-        world.put(obj)
-    later = world.cycle()
-    assert not asked
-    assert told(later)["default/three"] == told(later)["default/one"] == told(world.afresh())["default/three"]
-    assert [i.key for i in later.intents if isinstance(i, StatusUpdate) and "conditions" in i.status] == [
-        "default/three"
-    ]
-    world.remove("PodGroup", "default/small")
-    world.remove("Pod", "default/small-0")
-    assert world.cycle().binds == {"default/one-0": "n1"}
-
-
 def test_a_first_one_who_joins_such_jobs_is_looked_at() -> None:
     world = World(assembly(Watches), *full())
     world.cycle()
@@ -262,23 +204,6 @@ def shared() -> list[AnyObject]:
 
 def of_the_aside(cpu: str) -> list[AnyObject]:
     return list(job("aside", queue="aside", cpu=cpu, on="own", phase="Running"))
-
-
-def test_whom_their_queues_refuse_is_told_of_other_numbers_without_a_visit_when_shares_change() -> None:
-    world = World(assembly(Watches), *shared(), *of_the_aside("3"))
-    follow(world, world.cycle())
-    words = told(world.cycle())
-    assert sum("queue resource quota insufficient" in text for text in words.values()) >= 4
-    for cpu in ("3100m", "3200m", "2900m"):
-        asked.clear()
-        for obj in of_the_aside(cpu):
-            world.put(obj)
-        live = world.cycle()
-        assert not asked
-        fresh = world.afresh()
-        assert (told(live), unfit(live), live.binds) == (told(fresh), unfit(fresh), fresh.binds)
-        assert told(live) != words
-        words = told(live)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -351,33 +276,6 @@ def test_nodes_that_change_serve_and_refuse_as_a_scheduler_that_starts_now(seed:
     assert served > 10
 
 
-def test_a_node_that_changes_far_from_those_who_wait_has_none_of_them_visited() -> None:
-    world = World(assembly(Watches), *full(node("aside", cpu=1), node("far", cpu=1)))
-    world.cycle()
-    world.cycle()
-    words = told(world.cycle())
-    asked.clear()
-    for number in range(3):
-        world.put(node("aside", cpu=1, annotations={"seen": str(number)}))
-        assert told(world.cycle()) == words
-    assert not asked
-
-
-def test_what_a_controller_counts_in_the_status_of_a_queue_has_nobody_visited() -> None:
-    world = World(assembly(Watches), *full())
-    world.cycle()
-    words = told(world.cycle())
-    asked.clear()
-    before, version = world.state.queues["b"], world.state.queue_version
-    for cpu in range(3):
-        counted = msgspec.structs.replace(before.object.status, allocated={"cpu": cpu})
-        world.put(msgspec.structs.replace(before.object, status=counted))
-        assert told(world.cycle()) == words
-    assert not asked
-    assert world.state.queue_version == version
-    assert world.state.queues["b"].object.status.allocated == {"cpu": 2}
-
-
 @pytest.mark.parametrize("changed", ["weight", "capability", "labels", "annotations", "state"])
 def test_whatever_else_a_queue_says_has_everybody_looked_at(changed: str) -> None:
     world = World(assembly(Watches), *full())
@@ -412,43 +310,6 @@ def singles(classes: int) -> list[AnyObject]:
             objects += job(f"w{n}-{k}", queue=f"q{n}", cpu=f"{2900 + k}m", phase="Inqueue")
             objects += job(f"x{n}-{k}", queue=f"q{n}", cpu=f"{2900 + k}m", phase="Inqueue")
     return [*objects, node("own", cpu=4)]
-
-
-def test_whom_their_queues_refuse_is_told_of_how_they_stood_in_each_cycle_whenever_it_is_read() -> None:
-    world = World(assembly(Watches), *singles(6), *of_the_aside("3"))
-    follow(world, world.cycle())
-    follow(world, world.cycle())
-    reports, right = [], []
-    for cpu in ("3100m", "3200m", "2900m", "3000m", "3100m"):
-        asked.clear()
-        for obj in of_the_aside(cpu):
-            world.put(obj)
-        reports.append(world.cycle())
-        assert not asked
-        fresh = world.afresh()
-        right.append((told(fresh), unfit(fresh)))
-    assert len({tuple(words.values()) for words, _ in right}) >= 4
-    assert any("queue resource quota insufficient" in text for text in right[0][0].values())
-    assert [(told(report), unfit(report)) for report in reports] == right
-    refusal = next(r for r in reports[-1].refusals.values() if r.limits)
-    assert (refusal.plugin, refusal.code) == ("proportion", "QueueRefused")
-    assert "a higher weight" in refusal.advice
-
-
-def test_shares_that_change_cost_next_to_nothing_for_a_class_that_its_queue_refuses() -> None:
-    taken = []
-    for classes in (10, 60):
-        world = World(assembly(), *singles(classes), *of_the_aside("3"))
-        for cpu in ("3", "3100m", "3200m", "3300m"):
-            for obj in of_the_aside(cpu):
-                world.put(obj)
-            follow(world, world.cycle())
-        for obj in of_the_aside("3400m"):
-            world.put(obj)
-        report, steps = calls_of(world.cycle)
-        assert sum("quota insufficient" in text for text in told(report).values()) > 4 * classes
-        taken.append(steps)
-    assert (taken[1] - taken[0]) / 200 < 5  # a question to a queue, answered in words, takes more than 100
 
 
 def test_where_a_queue_may_take_the_one_who_asks_for_least_its_jobs_are_visited() -> None:
@@ -528,23 +389,6 @@ def test_nobody_is_asked_about_a_node_that_changed_before_a_session_is_open() ->
     assert not Labelled.strays
 
 
-def test_a_node_of_another_pool_that_changes_and_has_room_has_nobody_visited() -> None:
-    picky = msgspec.structs.replace(pod("any", cpu=2).spec, node_selector={"pool": "mine"})
-    objects = [queue("a"), node("n0", cpu=2, labels={"pool": "mine"}), *job("runs", queue="a", cpu=2, on="n0")]
-    objects += [node(f"free{n}", cpu=8, labels={"pool": "other"}) for n in range(8)]
-    objects += [obj for n in range(12) for obj in job(f"w{n}", queue="a", cpu=2, phase="Inqueue", spec=picky)]
-    world = World(assembly(Watches), *objects)
-    world.cycle()
-    words = told(world.cycle())
-    asked.clear()
-    world.put(node("free1", cpu=8, labels={"pool": "other"}, annotations={"seen": "now"}))
-    assert told(world.cycle()) == words
-    assert not asked
-    world.put(node("free1", cpu=8, labels={"pool": "mine"}))
-    assert list(world.cycle().binds.values()) == ["free1"] * 4
-    assert asked
-
-
 def pinned(classes: int) -> World:
     """Jobs that all differ and wait for a pool that is full, beside another one with room."""
     objects = [queue("a"), node("n0", cpu=8, labels={"pool": "mine"}), *job("runs", queue="a", cpu=8, on="n0")]
@@ -558,17 +402,6 @@ def pinned(classes: int) -> World:
         world.cycle()
         world.put(node("free1", cpu=8, labels={"pool": "other"}, annotations={"seen": str(number)}))
     return world
-
-
-def test_a_node_that_changes_is_looked_at_once_for_all_who_may_not_use_it() -> None:
-    taken = []
-    for classes in (50, 150):
-        world = pinned(classes)
-        report, steps = calls_of(world.cycle)
-        assert len(told(report)) == classes
-        assert told(report) == told(world.afresh())
-        taken.append(steps)
-    assert (taken[1] - taken[0]) / 100 < 30  # a look at all nodes takes more than 200
 
 
 def test_who_may_use_a_node_that_changed_is_served_and_the_others_are_told_of_it() -> None:

@@ -228,18 +228,6 @@ class Ended(Cluster):
             self.state.apply(Gone(obj.kind_name, obj.key))
 
 
-def test_where_nobody_waits_and_nothing_is_to_be_told_no_cycle_is_run() -> None:
-    it = Ended(assembly())
-    it.ends()
-    before = it.ran
-    report = it.cycle()
-    assert it.ran == before
-    assert not report.intents and not report.refusals and not report.timings
-    for obj in job("next", tasks=2, gpu=8, phase="Inqueue"):
-        it.state.apply(Seen(obj))
-    assert len(it.cycle().binds) == 2
-
-
 def a_problem(it: Ended) -> None:
     it.state.apply(Seen(node("broken", cpu="many")))
 
@@ -325,48 +313,6 @@ def told(report: CycleReport) -> dict[str, tuple[Any, ...]]:
         uid: (r.stage, r.code, r.text, r.plugin, r.placed, r.limits, [str(e) for e in errors.get(uid, {}).values()])
         for uid, r in report.refusals.items()
     }
-
-
-def test_where_nobody_who_waits_finds_room_no_cycle_is_run_and_all_is_said_as_if_it_were() -> None:
-    it, run = InVain(), InVain(metered=True)
-    for end in ("short", "long"):
-        seen: list[dict[str, tuple[Any, ...]]] = []
-        for one, runs in ((it, end == "long"), (run, True)):
-            one.ends(end)
-            before = one.ran
-            report = one.cycle()
-            assert one.ran == before + runs, (end, runs)
-            assert report.binds == ({"default/wide-0": "node-0"} if end == "long" else {})
-            seen.append(told(report))
-        assert seen[0] == seen[1]
-        assert set(seen[0]) == ({"default/big"} if end == "long" else {"default/big", "default/wide"})
-
-
-def test_a_job_that_waits_no_longer_leaves_the_others_in_vain() -> None:
-    it, run = InVain(), InVain(metered=True)
-    for one in (it, run):
-        one.ends("wide", "short")
-    before = it.ran
-    assert told(it.cycle()) == told(run.cycle())
-    assert it.ran == before
-
-
-def test_a_gang_that_still_lacks_room_is_told_how_much_there_is_though_no_cycle_is_run() -> None:
-    it, run = InVain(), InVain(metered=True)
-    for one in (it, run):
-        for obj in job("gang", tasks=6, gpu=2, phase="Inqueue"):
-            one.state.apply(Seen(obj))
-        assert one.cycle().refusals["default/gang"].text == "3 of 6 required tasks have a place"
-        one.cycle()
-        one.ends("short")
-    before = it.ran
-    report = it.cycle()
-    assert it.ran == before
-    assert report.refusals["default/gang"].text == "4 of 6 required tasks have a place"
-    assert told(report) == told(run.cycle())
-    for one in (it, run):
-        one.ends("long")
-    assert len(it.cycle().binds) == len(run.cycle().binds) > 0
 
 
 def another_gang(it: InVain) -> None:

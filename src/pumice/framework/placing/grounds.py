@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum
 
 from pumice.engine.fit_error import FitError
-from pumice.framework.session.backlog import Entry
 from pumice.framework.session.refusals import Refusal, Stage
 from pumice.model.job import Job
 from pumice.model.status import TaskStatus
@@ -33,39 +31,6 @@ class InVain:
     ground: Ground
     task: Task
     needed: int = 1
-    alone: bool = False
-    """Was the queue asked about this task by itself, as the only one for which the job waits, and of which nothing was
-    placed in that session?"""
-
-
-@dataclass(slots=True)
-class Known:
-    """A group that was passed over."""
-
-    why: InVain
-    entries: list[Entry]
-    """Its jobs, in order."""
-    klass: Hashable
-    """The key under which its class is known, or would be, to fit nowhere; None where nobody looks for it."""
-
-    @property
-    def first(self) -> Job:
-        """The first job."""
-        return self.entries[0][1]
-
-    @property
-    def jobs(self) -> list[Job]:
-        """All of them."""
-        return [job for _, job in self.entries]
-
-    @property
-    def refusal(self) -> Refusal:
-        """What was said."""
-        return self.why.refusal
-
-
-Place = tuple[str, Hashable]
-"""Queue and group."""
 
 
 def too_little(task: Task, needed: int, room: int, error: FitError) -> InVain:

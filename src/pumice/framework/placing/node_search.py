@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -47,13 +47,13 @@ class NodeSearch:
         """The rows that may be used at all; None for all of them."""
         return self._within
 
-    def choose(self, task: Task, coming: Iterable[Task] = ()) -> NodeChoice | FitError:
-        """The best node, or why there is none. *coming*: who is asked about next, perhaps."""
+    def choose(self, task: Task) -> NodeChoice | FitError:
+        """The best node, or why there is none."""
         ssn = self._ssn
         if task.nominated_node:
             with ssn.state.lifted(task):
                 return self._for_nominated(task)
-        return self._anywhere(task, coming)
+        return self._anywhere(task)
 
     def choose_despite(self, task: Task) -> Node | None:
         """The best node, objections aside that evictions may heal, nor is it asked where the task is nominated."""
@@ -68,9 +68,9 @@ class NodeSearch:
             self._note(task.role, task, within, severity=1)
         return found
 
-    def _anywhere(self, task: Task, coming: Iterable[Task] = ()) -> NodeChoice | FitError:
+    def _anywhere(self, task: Task) -> NodeChoice | FitError:
         within = self._untried(task)
-        found = self._ssn.search.chooser.choose(task, within, self._soft, coming)
+        found = self._ssn.search.chooser.choose(task, within, self._soft)
         if self._remember and task.role:
             self._note(task.role, task, within)
         if isinstance(found, FitError) and self._keeps_failures:
@@ -136,14 +136,6 @@ class NodeSearch:
             return False
         alike = self._ssn.search.evaluator.alike
         return all(alike(t, task) for t in task.job.tasks.values() if t.role == role)
-
-    def by_amounts(self, task: Task) -> Callable[[], int] | None:
-        """As `Chooser.by_amounts`; None where more than amounts has to be looked at."""
-        if self._soft is not None or self._within is not None or task.nominated_node:
-            return None
-        if self._remember and task.role:
-            return None
-        return self._ssn.search.chooser.by_amounts(task)
 
     def plan(self, task: Task, wanted: int) -> Sequence[int]:
         """Rows for several equal tasks, where they can be placed in bulk."""

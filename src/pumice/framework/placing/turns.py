@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
-from pumice.framework.placing.remembered import Remembered
 from pumice.framework.placing.topology import ASKS as TOPOLOGY_ASKS
 from pumice.framework.placing.topology import place_by_topology, within
 from pumice.framework.placing.waiting_tasks import ASKS as PLACING_ASKS
@@ -24,32 +22,21 @@ S = TaskStatus
 ASKS = (
     *(points.OVERUSED, points.PRE_JOB_ALLOCATION, points.QUEUE_ORDER, points.JOB_ORDER, *PLACING_ASKS, *TOPOLOGY_ASKS),
 )
-PLACING: Final = frozenset({"allocate", "easybackfill"})
-"""The actions that let the waiting jobs take their turns."""
+PLACING = frozenset({"allocate", "easybackfill"})
+"""The actions that place waiting jobs in this order."""
 WAITS_FOR_RELEASE = "waits for resources that are being released"
 
 
 class Turns:
     """Queues take turns; in each, one job is visited. A queue that is not put back is done."""
 
-    def __init__(self, ssn: Session, memory: Remembered | None = None) -> None:
-        """*memory*: who need not be visited."""
+    def __init__(self, ssn: Session) -> None:
         self._ssn = ssn
         if "enqueue" not in ssn.actions:
             for waiting in list(ssn.state.unadmitted.values()):
                 ssn.state.set_phase(waiting, JobPhase.INQUEUE)
         backlog = ssn.orders.backlog()
-        self._visits: dict[str, Visit] = {}
-        if memory is None:
-            for name in backlog.queues():
-                self._visits[name] = backlog.visit(name)
-        else:
-            memory.catch_up(ssn, backlog)
-            for name in backlog.queues():
-                visit = memory.visit(backlog, name)
-                if visit is not None:
-                    self._visits[name] = visit
-            memory.stand(ssn.outcome.refusals, ssn.outcome.fit_errors)
+        self._visits: dict[str, Visit] = {name: backlog.visit(name) for name in backlog.queues()}
         queues = ssn.queues
         self._queues = ssn.orders.queue_heap([queues[name] for name in self._visits])
         self._tasks_left: dict[str, WaitingTasks] = {}

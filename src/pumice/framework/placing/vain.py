@@ -41,7 +41,7 @@ def before_trying(ssn: Session, queue: Queue, job: Job, task: Task, *, denied: b
         refusal = _quota_short(ssn, queue, job, task, needed)
     if refusal is None:
         return None
-    return InVain(refusal, Ground.QUEUE, task, alone=needed < 2 and not job.count(S.ALLOCATED, S.PIPELINED))
+    return InVain(refusal, Ground.QUEUE, task)
 
 
 def _denied(ssn: Session, queue: Queue, job: Job, task: Task) -> Refusal | None:

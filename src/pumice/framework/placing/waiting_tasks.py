@@ -27,8 +27,6 @@ from pumice.model.task import Task
 
 S = TaskStatus
 _NODES = "nodes by name"
-_FEW = 16
-"""Up to so many equal tasks are placed one by one where that takes one look at the kinds of nodes for each."""
 ASKS = (
     *(t.ALLOCATABLE, t.PRE_PREDICATE, t.JOB_READY, t.SUB_JOB_READY, t.JOB_PIPELINED, t.SUB_JOB_PIPELINED),
     *(t.TASK_ORDER, t.SUBSET_NODES, *SEARCH_ASKS, *STATEMENT_ASKS),
@@ -146,7 +144,7 @@ def place_tasks(
         placed = _place_many(ssn, queue, tasks, needed, statement, search)
         if not placed:
             tasks.popleft()
-            found = search.choose(task, tasks if statement.operations else ())  # else nothing may fit at all
+            found = search.choose(task)
             if isinstance(found, FitError):
                 ssn.outcome.unfit(job, task, found)
                 if goes_on(ssn, job, sub_job):
@@ -267,10 +265,6 @@ def _place_many(
     room = ssn.allocatable_room(queue, first, equal)
     if room < 2:
         return 0
-    if room <= _FEW:
-        placed = _place_few(tasks, room, statement, search)
-        if placed:
-            return placed
     rows = search.plan(first, room)
     if len(rows) < 2:
         return 0
@@ -283,17 +277,6 @@ def _place_many(
         for _ in range(done):
             tasks.popleft()
     return done
-
-
-def _place_few(tasks: deque[Task], most: int, statement: Statement, search: NodeSearch) -> int:
-    """Place up to *most* equal tasks, each where the amounts of nodes alone say it; how many were placed."""
-    best = search.by_amounts(tasks[0])
-    if best is None:
-        return 0
-    placed = statement.allocate_in_turn(list(islice(tasks, most)), best)
-    for _ in range(placed):
-        tasks.popleft()
-    return placed
 
 
 def _failed_before(ssn: Session, job: Job, sub_job: SubJob | None, task: Task) -> bool:

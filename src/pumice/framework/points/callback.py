@@ -34,12 +34,6 @@ class Callback:
     minimum and from how many of its tasks have a place or ask for nothing."""
     room: Callable[..., int] | None = None
     """allocatable: how many equal tasks in a row the queue would take."""
-    stamp: Callable[..., Any] | None = None
-    """overused, allocatable: what the answers about a queue follow from, beside the class of a task."""
-    standing: Callable[..., Callable[[Any], Callable[[], Any] | None]] | None = None
-    """allocatable: its answers to tasks of a queue as that stands now: None, or a function that words the refusal, also
-    when the queue stands otherwise. Who asks for no less of anything than one who is refused is refused, too. It is
-    asked about tasks of jobs of which nothing was placed in this session."""
     lasting: bool = False
     """job_enqueueable: the key depends on nothing but the job, so it holds until the job changes."""
     monotone: bool = False
@@ -49,8 +43,6 @@ class Callback:
     """batch, scope NODE: reads nothing of a row but its amounts."""
     static_key: Callable[..., Any] | None = None
     """batch, scope STATIC: tasks of equal keys get equal answers, whatever their class."""
-    across: Callable[..., Any] | None = None
-    """batch, scope NODE: the answers of many classes at once, which follow from amounts alone."""
     incremental: Callable[..., Any] | None = None
     """batch, scope SESSION: how it goes on while equal tasks are placed one after the other."""
     profile: Callable[..., Any] | None = None

@@ -31,10 +31,6 @@ HINTS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "amounts_only": ("bool = False", "*amounts_only* (scope NODE): it reads nothing of a row but its amounts."),
     "static_key": ("Fn | None = None", "*static_key(task)* (scope STATIC): equal keys, equal answers for any class."),
-    "across": (
-        "Fn | None = None",
-        "*across(classes, rows)* (scope NODE): the same for many classes at once, from amounts alone, or None.",
-    ),
     "incremental": (
         "Fn | None = None",
         "*incremental(task)* (scope SESSION): how it goes on while equal tasks are placed in a row, or None.",
@@ -44,14 +40,6 @@ HINTS: Final[Mapping[str, tuple[str, str]]] = {
         "*needs(job)*: how many more tasks must be placed, at least, before the answer can be yes.",
     ),
     "room": ("Fn | None = None", "*room(queue, task)*: how many equal tasks in a row the queue would take."),
-    "stamp": (
-        "Fn | None = None",
-        "*stamp(queue)*: what its answers about a queue follow from, beside a task's class and what nodes offer.",
-    ),
-    "standing": (
-        "Fn | None = None",
-        "*standing(queue)*: of a task None or how to word the no as the queue stands; who asks for more gets it too.",
-    ),
     "profile": (
         "Fn | None = None",
         "*profile(job)*: with *admits*, whose tasks are never let go; only for a plugin that never abstains.",

@@ -84,7 +84,6 @@ class Registration:
         also: bool = False,
         amounts_only: bool = False,
         static_key: Fn | None = None,
-        across: Fn | None = None,
         incremental: Fn | None = None,
     ) -> None:
         """*scope*: what the answer depends on, and so when it is asked again.
@@ -93,7 +92,6 @@ class Registration:
         *also*: beside an earlier one of the same plugin, not instead of it.
         *amounts_only* (scope NODE): it reads nothing of a row but its amounts.
         *static_key(task)* (scope STATIC): equal keys, equal answers for any class.
-        *across(classes, rows)* (scope NODE): the same for many classes at once, from amounts alone, or None.
         *incremental(task)* (scope SESSION): how it goes on while equal tasks are placed in a row, or None.
         """
         self.add(
@@ -106,7 +104,6 @@ class Registration:
             also=also,
             amounts_only=amounts_only,
             static_key=static_key,
-            across=across,
             incremental=incremental,
         )
 
@@ -136,7 +133,6 @@ class Registration:
         also: bool = False,
         amounts_only: bool = False,
         static_key: Fn | None = None,
-        across: Fn | None = None,
         incremental: Fn | None = None,
         normalize: Fn | None = None,
     ) -> None:
@@ -146,7 +142,6 @@ class Registration:
         *also*: beside an earlier one of the same plugin, not instead of it.
         *amounts_only* (scope NODE): it reads nothing of a row but its amounts.
         *static_key(task)* (scope STATIC): equal keys, equal answers for any class.
-        *across(classes, rows)* (scope NODE): the same for many classes at once, from amounts alone, or None.
         *incremental(task)* (scope SESSION): how it goes on while equal tasks are placed in a row, or None.
         *normalize(scores, mask)*: how the scores of all candidates are made comparable.
         """
@@ -160,7 +155,6 @@ class Registration:
             also=also,
             amounts_only=amounts_only,
             static_key=static_key,
-            across=across,
             incremental=incremental,
             normalize=normalize,
         )
@@ -301,24 +295,12 @@ class Registration:
     def add_scenario_generator_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("scenario_generator", name, fn)
 
-    def add_overused_fn(self, name: str | Fn, fn: Fn | None = None, *, stamp: Fn | None = None) -> None:
-        """*stamp(queue)*: what its answers about a queue follow from, beside a task's class and what nodes offer."""
-        self.add("overused", name, fn, stamp=stamp)
+    def add_overused_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("overused", name, fn)
 
-    def add_allocatable_fn(
-        self,
-        name: str | Fn,
-        fn: Fn | None = None,
-        *,
-        room: Fn | None = None,
-        stamp: Fn | None = None,
-        standing: Fn | None = None,
-    ) -> None:
-        """*room(queue, task)*: how many equal tasks in a row the queue would take.
-        *stamp(queue)*: what its answers about a queue follow from, beside a task's class and what nodes offer.
-        *standing(queue)*: of a task None or how to word the no as the queue stands; who asks for more gets it too.
-        """
-        self.add("allocatable", name, fn, room=room, stamp=stamp, standing=standing)
+    def add_allocatable_fn(self, name: str | Fn, fn: Fn | None = None, *, room: Fn | None = None) -> None:
+        """*room(queue, task)*: how many equal tasks in a row the queue would take."""
+        self.add("allocatable", name, fn, room=room)
 
     def add_target_job_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("target_job", name, fn)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
 from typing import Any, Final, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pumice.engine.incremental import Incremental, IncrementalFilter, IncrementalScore
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
-from pumice.engine.side_by_side import ClassAmounts
 from pumice.engine.views import Bools, Filter, Floats, Reasons, Scorer
 from pumice.errors import shown
 from pumice.framework.points.callback import Callback
@@ -44,7 +41,6 @@ def filter_of(point: Point[..., Any, Any], c: Callback, group: int) -> Filter:
         failed=0 if point.on_failure is OnFailure.ABSTAIN else reason_id(c.plugin, _failed(c.plugin), Code.ERROR),
         amounts_only=c.amounts_only,
         static_key=c.static_key,
-        across=c.across,
         incremental=c.incremental,
     )
 
@@ -63,7 +59,6 @@ def scorer_of(point: Point[..., Any, Any], c: Callback) -> Scorer:
         failed=0.0 if point.on_failure is OnFailure.ABSTAIN else _DROPPED,
         amounts_only=c.amounts_only,
         static_key=c.static_key,
-        across=c.across,
         incremental=c.incremental,
     )
 
@@ -195,30 +190,6 @@ class PluginRows:
             self._contain(c.plugin, f"{_point_of(c)}.{part}", exc, task, fn=fn)
             return ("failed", task.uid)
         return value
-
-    def objections_of_classes(self, f: Filter, classes: ClassAmounts, rows: NodeRows) -> Reasons | None:
-        """As `objections`, of many classes about each row; None where the filter cannot tell."""
-        return self._of_classes(f, classes, rows, partial(_reasons, f))
-
-    def scores_of_classes(self, s: Scorer, classes: ClassAmounts, rows: NodeRows) -> Floats | None:
-        """As `scores`, of many classes for each row; None where the score cannot tell."""
-        return self._of_classes(s, classes, rows, _floats)
-
-    def _of_classes(
-        self,
-        c: Filter | Scorer,
-        classes: ClassAmounts,
-        rows: NodeRows,
-        read: Callable[[Any, tuple[int, ...]], NDArray[T]],
-    ) -> NDArray[T] | None:
-        if c.across is None:
-            return None
-        try:
-            answer = c.across(classes, rows)
-            return None if answer is None else read(answer, (len(classes), len(rows)))
-        except FAILS as exc:
-            self._contain(c.plugin, f"{_point_of(c)}.across", exc, fn=c.across)
-            return None
 
     def incremental(self, f: Filter, task: Task) -> IncrementalFilter | None:
         """How a filter goes on while equal tasks are placed; None where it does not say."""

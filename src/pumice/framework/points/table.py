@@ -184,7 +184,6 @@ BATCH_PREDICATE = Point(
         "also",
         "amounts_only",
         "static_key",
-        "across",
         "incremental",
     ),
     contract="As predicate, for many nodes at once: one truth value or reason number (reason_id) per row.",
@@ -224,7 +223,6 @@ BATCH_NODE_ORDER = Point(
         "also",
         "amounts_only",
         "static_key",
-        "across",
         "incremental",
         "normalize",
     ),
@@ -684,7 +682,6 @@ OVERUSED = Point(
     go="OverusedFn",
     signature="(queue) -> bool",
     flag="enabledOverused",
-    hints=("stamp",),
     contract="Is the queue above its share?",
 )
 ALLOCATABLE = Point(
@@ -696,7 +693,7 @@ ALLOCATABLE = Point(
     go="AllocatableFn",
     signature="(queue, task) -> bool",
     flag="enabledAllocatable",
-    hints=("room", "stamp", "standing"),
+    hints=("room",),
     contract="May the queue take the task?",
 )
 TARGET_JOB: Point[[Sequence[Job]], Job | None, Job | None] = Point(
@@ -751,9 +748,6 @@ POINTS: Final[Mapping[str, Point[..., Any, Any]]] = {
 # What a callback declares beside its answer: small points of their own.
 MORE_NEEDED = JOB_READY.hint("needs", LARGEST, 1)
 ROOM = ALLOCATABLE.hint("room", LEAST, sys.maxsize)
-ALLOCATABLE_STAMP = ALLOCATABLE.hint("stamp", ALL_KEYS, ())
-ALLOCATABLE_STANDING = ALLOCATABLE.hint("standing", ALL_KEYS, ())
-OVERUSED_STAMP = OVERUSED.hint("stamp", ALL_KEYS, ())
 ENQUEUE_KEY = JOB_ENQUEUEABLE.hint("key", ALL_KEYS, ())
 PREEMPTIVE_KEY = PREEMPTIVE.hint("key", ALL_KEYS, ())
 

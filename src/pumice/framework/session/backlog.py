@@ -8,7 +8,7 @@ plugin compares pairs instead, the order is made anew for each session.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
@@ -23,8 +23,6 @@ Grouping = Callable[[Job], Hashable]
 
 _FEW: Final = 8
 """So many new jobs of a group are put in their places one by one."""
-MOST_CHANGES: Final = 10_000
-"""So many changes of groups are remembered for whoever follows them."""
 
 
 class Backlog:
@@ -34,10 +32,6 @@ class Backlog:
         self._groups: dict[str, dict[Hashable, list[Entry]]] = {}
         self._where: dict[str, tuple[str, Hashable, Any]] = {}
         self._signature: object = None
-        self.generation = 0
-        """How often the order was made anew."""
-        self.changes: list[tuple[str, Hashable]] = []
-        """Queue and group of every job that came or went since somebody last looked."""
 
     def stands(self, signature: object) -> bool:
         """Does the order still hold but for jobs that changed? If not, it is empty now and made anew of all jobs.
@@ -47,8 +41,6 @@ class Backlog:
         if signature is not None and signature == self._signature:
             return True
         self._groups, self._where = {}, {}
-        self.generation += 1
-        self.changes = []
         self._signature = signature
         return False
 
@@ -62,13 +54,11 @@ class Backlog:
             old = self._where.pop(uid, None)
             if old is not None:
                 self._remove(*old)
-                self.changes.append(old[:2])
             if waits(job):
                 place = (job.queue, group(job), key(job))
                 self._where[uid] = place
                 fresh.setdefault(place[:2], []).append((place[2], job))
         for (queue, of), entries in fresh.items():
-            self.changes.append((queue, of))
             known = self._groups.setdefault(queue, {}).setdefault(of, [])
             if len(entries) < _FEW:
                 for entry in entries:
@@ -76,20 +66,6 @@ class Backlog:
             else:
                 known += entries
                 known.sort()
-        if len(self.changes) > MOST_CHANGES:  # nobody looks
-            self.generation += 1
-            self.changes = []
-
-    def keep_only_waiting(self, changed: Collection[Job], signature: object) -> bool:
-        """Take out jobs that no longer wait; False, and nothing is done, where one does or the order is another."""
-        if signature != self._signature or any(waits_for_room(job) for job in changed):
-            return False
-        for job in changed:
-            old = self._where.pop(job.uid, None)
-            if old is not None:
-                self._remove(*old)
-                self.changes.append(old[:2])
-        return True
 
     def places(self, signature: object) -> Mapping[str, tuple[str, Hashable, Any]]:
         """Job -> queue, group and sort key, as they were when it was last looked at; nothing of another order."""
@@ -111,19 +87,9 @@ class Backlog:
         """The queues in which jobs wait."""
         return [name for name, groups in self._groups.items() if groups]
 
-    def groups(self, queue: str) -> int:
-        """How many groups wait in a queue."""
-        return len(self._groups.get(queue, ()))
-
-    def entries_of(self, queue: str, group: Hashable) -> list[Entry]:
-        """The jobs of a group with their sort keys, in order."""
-        return list(self._groups.get(queue, {}).get(group, ()))
-
-    def visit(self, queue: str, without: Container[Hashable] = ()) -> Visit:
-        """The jobs of a queue, to be taken in order; those of some groups left out."""
+    def visit(self, queue: str) -> Visit:
+        """The jobs of a queue, to be taken in order."""
         groups = self._groups.get(queue, {})
-        if without:
-            groups = {group: entries for group, entries in groups.items() if group not in without}
         return Visit(queue, list(groups), list(groups.values()))
 
     def group_of(self, job: Job) -> Hashable:
@@ -219,11 +185,6 @@ class Visit:
         """Are all waiting tasks of the job that was taken last of one class, for the first time in this visit?"""
         group, _ = self.last
         return group >= 0 and not isinstance(self._keys[group], str)
-
-    def whole_group(self) -> tuple[Hashable, list[Entry]] | None:
-        """The group of the job that was taken last, if that was its first job."""
-        group, place = self.last
-        return (self._keys[group], list(self._groups[group])) if group >= 0 and place == 0 else None
 
     def push(self, key: Any, job: Job) -> None:
         """Put a job back that was served and wants more."""

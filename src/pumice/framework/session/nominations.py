@@ -57,9 +57,7 @@ def nominate(ssn: Session, placed: Iterable[tuple[Task, Node]], evicted: Iterabl
 
 def hold_rooms(ssn: Session) -> None:
     """Hold the room of every nomination that still stands; forget the others."""
-    nominations, promised = ssn.runtime.nominations, ssn.runtime.promised
-    if promised is not None:
-        promised.follow(ssn)
+    nominations = ssn.runtime.nominations
     for uid in sorted(nominations):
         nomination = nominations[uid]
         task = ssn.state.tasks.get(uid)

@@ -184,10 +184,6 @@ class Questions(Asking):
         """Does `allocatable` depend on nothing but the queue and the class of a task?"""
         return self.of_registrations(_allocatable_by_class)
 
-    def stamps_at(self, point: Point[..., Any, Any]) -> list[Callable[..., Any] | None]:
-        """What plugins declared their answers about a queue to follow from; None where one did not say."""
-        return [c.stamp for c in self.callbacks(point)]
-
     def allocatable_room(self, queue: Queue, task: Task, wanted: int) -> int:
         """How many equal tasks in a row the queue would take, up to *wanted*; 0 when somebody cannot say."""
         room = self.room_in_queue(queue, task)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Final
 
 from pumice.engine.fit_error import FitError
 from pumice.errors import words_of
@@ -139,42 +139,6 @@ class Refusal:
     __hash__ = None  # type: ignore[assignment]
 
 
-class WordedLater(Refusal):
-    """A refusal that is worded when somebody reads it, from what was so when it was made."""
-
-    __slots__ = ("_words",)
-
-    def __init__(self, stage: Stage, words: Callable[[], Refusal]) -> None:
-        self.stage, self.error, self.placed, self._told = stage, None, 0, ""
-        self._words = words
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _WORDED:
-            raise AttributeError(f"{type(self).__name__} has no {name!r}")
-        said = self._words()
-        for part in _WORDED:
-            setattr(self, part, getattr(said, part))
-        return getattr(self, name)
-
-
-_WORDED: Final = ("code", "plugin", "limits", "_text", "_advice")
-"""What a refusal has only once it was worded."""
-
-
-class Passed(Protocol):
-    """Jobs that were refused together."""
-
-    @property
-    def jobs(self) -> list[Job]:
-        """Who."""
-        ...
-
-    @property
-    def refusal(self) -> Refusal:
-        """Why."""
-        ...
-
-
 class Refusals(Mapping[str, Refusal]):
     """Job -> refusal. What was refused in groups is listed job by job only when somebody reads it."""
 
@@ -185,9 +149,6 @@ class Refusals(Mapping[str, Refusal]):
         """Queue -> why everybody who is left in it was refused."""
         self._classes: dict[tuple[str, Hashable], Refusal] = {}
         """(queue, group of the backlog) -> why everybody who is left in the group was refused."""
-        self._standing: Mapping[str, Mapping[Hashable, Passed]] = {}
-        """queue -> group of the backlog -> those who were refused in an earlier cycle, and still are."""
-        self._told_standing = True
 
     def add(self, job: Job, refusal: Refusal) -> None:
         """One job was refused; a later refusal replaces an earlier one."""
@@ -204,10 +165,6 @@ class Refusals(Mapping[str, Refusal]):
         self._groups.append((jobs, refusal))
         self._classes.setdefault((queue, group), refusal)
 
-    def stand(self, groups: Mapping[str, Mapping[Hashable, Passed]]) -> None:
-        """Groups of the backlog, by queue, are refused as they were before; the mappings do not change any more."""
-        self._standing, self._told_standing = groups, not groups
-
     def of(self, job: Job, group: Hashable = None) -> Refusal | None:
         """Why a waiting job was refused, without spelling out everybody else where that can be known.
 
@@ -216,9 +173,6 @@ class Refusals(Mapping[str, Refusal]):
         known = self._known.get(job.uid) or self._classes.get((job.queue, group))
         if known is not None:
             return known
-        passed = self._standing.get(job.queue, {}).get(group)
-        if passed is not None:
-            return passed.refusal
         if len(self._groups) == 1 and job.queue in self._rest:
             return self._rest[job.queue]
         return self._spell_out().get(job.uid)
@@ -240,11 +194,6 @@ class Refusals(Mapping[str, Refusal]):
         for jobs, refusal in groups:
             for job in jobs():
                 self._known.setdefault(job.uid, refusal)
-        if not self._told_standing:
-            self._told_standing = True
-            for passed in (p for part in self._standing.values() for p in part.values()):
-                for job in passed.jobs:
-                    self._known.setdefault(job.uid, passed.refusal)
         return self._known
 
     def __getitem__(self, uid: str) -> Refusal:

@@ -63,14 +63,8 @@ class Runtime:
     opened: tuple[object, object, Session] | None = None
     """The last session, where the next cycle may go on with it, with the state and the configuration that it had."""
 
-    remembered: Any = None
-    """Waiting jobs that are known to be in vain (`framework/placing/remembered.py`)."""
     standing: Any = None
     """What the last cycle found out, where it decided nothing (`scheduler/standstill.py`)."""
-    promised: Any = None
-    """Promised places that may be promised again (`framework/session/promised.py`)."""
-    all_promised: Any = None
-    """The promises of the last cycle, where everybody who waits had one (`scheduler/all_promised.py`)."""
 
     def take_opened(self, state: object, assembly: object) -> Session | None:
         """The session that rests, if it is on the same state under the same configuration; it can be had once."""
@@ -96,13 +90,4 @@ class Runtime:
         self.order_bases = {}
         self.opened = None
         self.standing = None
-        self.remembered = None
-        self.let_promises_go()
         self.key_kinds.clear()
-
-    def let_promises_go(self) -> None:
-        """Those who were promised a place are to be looked at again."""
-        self.all_promised = None
-        if self.promised is not None:
-            self.promised.let_go()
-            self.promised = None

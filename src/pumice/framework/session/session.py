@@ -218,15 +218,12 @@ class Session(PluginOpening):
         return known[1]
 
     # -- opening and closing ----------------------------------------------------------------------------------------
-    def open(self, *, holds_rooms: bool = True) -> Session:
-        """Build and open every plugin of the tiers, in order; one that cannot be is left out, and it is told.
-
-        *holds_rooms*: the room of nominations is held at once; else before anybody is given a place (`hold_rooms`).
-        """
+    def open(self) -> Session:
+        """Build and open every plugin of the tiers, in order; one that cannot be is left out, and it is told."""
         self.runtime.cycle += 1
         if self.state.refused:
             learn_refusals(self)
-        if self.runtime.nominations and holds_rooms:
+        if self.runtime.nominations:
             hold_rooms(self)
         self._open_plugins()
         return self

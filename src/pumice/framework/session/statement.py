@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -105,24 +105,6 @@ class Statement:
         allocate, before = OperationKind.ALLOCATE, S.PENDING
         self.operations += [Operation(allocate, task, node, before) for task, node in zip(tasks, nodes, strict=True)]
         return len(tasks)
-
-    def allocate_in_turn(self, tasks: Sequence[Task], best: Callable[[], int]) -> int:
-        """Give equal pending tasks of one job a place each, where *best* says when those before have theirs.
-
-        How many were placed: until it says none (less than 0), or somebody objects.
-        """
-        ssn, nodes = self._ssn, self._ssn.state.table.nodes
-        if ssn.handlers or ssn.state.rooms or ssn.anybody(GPU_ORDER):
-            for n, task in enumerate(tasks):
-                node = nodes[row] if (row := best()) >= 0 else None
-                if node is None or self.allocate(task, node):
-                    return n
-            return len(tasks)
-        chosen = ssn.state.place_in_turn(tasks, best)
-        self.operations += [
-            Operation(OperationKind.ALLOCATE, task, node, S.PENDING) for task, node in zip(tasks, chosen, strict=False)
-        ]
-        return len(chosen)
 
     def evict(self, task: Task, reason: str, for_task: Task | None = None) -> None:
         """Mark a task as being evicted, for the good of *for_task*."""
@@ -273,20 +255,6 @@ class Statement:
     def keep(self) -> None:
         """Leave it applied until the session closes; then it is undone."""
         self._ssn.outcome.kept.append(self)
-
-
-class Repeated(Statement):
-    """Promises of the last session that are made again: of room that is held, to jobs that count as unchanged."""
-
-    __slots__ = ()
-
-    def repeat(self, task: Task) -> None:
-        """Promise a task the room that is held for it."""
-        node = self._ssn.state.promise_held(task)
-        self.operations.append(Operation(OperationKind.PIPELINE, task, node, S.PENDING))
-
-    def _undo(self, op: Operation) -> None:
-        self._ssn.state.give_back_held(op.task)
 
 
 def nobody_between(ssn: Session) -> bool:

@@ -37,7 +37,6 @@ class Capacity(Plugin):
 
     name = "capacity"
     steady = True
-    closes_alone = True
     arguments_read = (_LEVEL, _DRA, _DRA_CAPACITY)
 
     def __init__(self, arguments: Arguments) -> None:
@@ -84,8 +83,7 @@ class Capacity(Plugin):
             ssn.add_victim_queue_order_fn(self.name, self._nearer)
         else:
             ssn.add_queue_order_key_fn(self.name, self._order)
-        alone = not self._hierarchy and self._claims is None
-        ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room, stamp=_held if alone else None)
+        ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room)
         ssn.add_preemptive_fn(self.name, self._preemptive, key=same_class, monotone=True)
         ssn.add_reclaimable_fn(self.name, self._reclaimable)
         ssn.add_unified_evictable_fn(self.name, self._evictable)

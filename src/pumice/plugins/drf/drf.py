@@ -25,7 +25,6 @@ class Drf(Plugin):
 
     name = "drf"
     steady = True
-    closes_alone = True
     arguments_read = ()
     _seen: Mapping[int, Number] | None = None
     """What the cluster offered when the total was last put in order."""

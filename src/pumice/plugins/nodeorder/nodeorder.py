@@ -17,7 +17,6 @@ from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.model.task import Task
-from pumice.plugins.nodeorder.across import ScoresAcross
 from pumice.plugins.nodeorder.affinity_score import (
     PreferredCompany,
     SoftSpread,
@@ -81,8 +80,8 @@ class NodeOrder(Plugin):
         if (least or most or balanced) and blind:
             add(RequestScores(offers, least, most, balanced, Frozen.of(ssn.state.table)).score)
         elif least or most or balanced:
-            live, across = RequestScores(offers, least, most, balanced), ScoresAcross(least, most, balanced)
-            add(live.score, scope=Scope.NODE, key=same_class, amounts_only=True, across=across.scores)
+            live = RequestScores(offers, least, most, balanced)
+            add(live.score, scope=Scope.NODE, key=same_class, amounts_only=True)
         if by := weight["tainttoleration"]:
             add(
                 avoided_taints,

@@ -12,7 +12,6 @@ from pumice.engine.affinity.neighbours import Neighbours
 from pumice.engine.matching import selection_key, toleration_key
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
-from pumice.engine.side_by_side import ClassAmounts
 from pumice.engine.views import same_class
 from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
@@ -68,8 +67,7 @@ class Predicates(Plugin):
         self._made_for = frozenset(used)
         add = ssn.add_batch_predicate_fn
         name, static = self.name, Scope.STATIC
-        room = room_for_any_pod
-        add(name, room_for_a_pod, scope=Scope.NODE, key=same_class, also=True, amounts_only=True, across=room)
+        add(name, room_for_a_pod, scope=Scope.NODE, key=same_class, also=True, amounts_only=True)
         add(name, fixed.not_cordoned, scope=static, key=same_class, static_key=toleration_key, also=True)
         if self._on["NodeAffinity"] and Feature.NODE_SELECTION in used:
             wants = fixed.has_node_selection
@@ -156,11 +154,3 @@ def room_for_a_pod(_: Task | None, rows: NodeRows) -> Reasons:
     """The node holds fewer pods than it may."""
     full = rows.max_pods <= rows.pod_count
     return np.multiply(full, TOO_MANY_PODS, dtype=np.int32)
-
-
-def room_for_any_pod(classes: ClassAmounts, rows: NodeRows) -> Reasons:
-    """The same, whatever the class."""
-    objections = room_for_a_pod(None, rows)
-    if np.count_nonzero(objections):
-        return np.repeat(objections[None], len(classes), axis=0)
-    return np.zeros((len(classes), len(rows)), dtype=np.int32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 
 from pumice.engine.views import same_class
 from pumice.framework import quota
@@ -28,16 +28,13 @@ class Proportion(Plugin):
 
     name = "proportion"
     steady = True
-    closes_alone = True
     arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:
         self.on_session_reopen(ssn)
         ssn.add_queue_order_key_fn(self.name, self._order)
-        ssn.add_overused_fn(self.name, self._overused, stamp=self._stamp)
-        ssn.add_allocatable_fn(
-            self.name, self._allocatable, room=self._room, stamp=self._stamp, standing=self._standing
-        )
+        ssn.add_overused_fn(self.name, self._overused)
+        ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room)
         ssn.add_preemptive_fn(self.name, self._preemptive, key=same_class)
         ssn.add_reclaimable_fn(self.name, self._reclaimable)
         ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=self._same_question, lasting=True)
@@ -91,18 +88,6 @@ class Proportion(Plugin):
             own = quota.just_placed(task)
             self._refused = asked, self._insufficient(queue, task.klass.items, own)
         return self._refused[1]
-
-    def _standing(self, queue: Queue) -> Callable[[Task], Callable[[], Verdict] | None]:
-        """The answers of `_allocatable` as the queue stands now."""
-        if not quota.is_open(queue) and not self._ssn.simulates:
-            said = quota.not_open(queue)
-            return lambda _: lambda: said
-        return StandsNow(queue, self._filling, dict(queue.held.amounts)).refused
-
-    def _stamp(self, queue: Queue) -> Hashable:
-        """What is said about a queue follows from what it holds, what it deserves and what limits it."""
-        filling = self._filling
-        return tuple(queue.held.amounts.items()), tuple(filling.deserved(queue).items()), filling.version
 
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> Verdict:
         if not quota.is_open(queue):

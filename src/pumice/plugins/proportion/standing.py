@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 from pumice.framework import quota
 from pumice.model.limit import Bound, Limit, limit
 from pumice.model.queue import Queue
 from pumice.model.reason import Verdict
 from pumice.model.resources import PODS, TOLERANCE
-from pumice.model.task import Task
 from pumice.plugins.proportion.filling import Filling
 
 
@@ -25,13 +21,6 @@ class StandsNow:
         self._deserved, self._held = filling.deserved(queue), held
         self._most = filling.limits.get(queue.name, {})
         self._guaranteed, self._weight = filling.guaranteed, filling.weight(queue)
-
-    def refused(self, task: Task) -> Callable[[], Verdict] | None:
-        """How to word why the queue may not take a task, of whose job nothing was just placed; None where it may."""
-        request = task.klass.items
-        if quota.fits(self._deserved, self._held, request):
-            return None
-        return partial(self.insufficient, request, {})
 
     def insufficient(self, request: quota.Items, own: quota.Ledger) -> Verdict:
         """The refusal of what is too much beside what the queue holds; *own* was just placed for the one who asks."""
