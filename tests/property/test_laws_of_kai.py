@@ -33,7 +33,7 @@ from pumice.kai.view.amounts import exceeds
 from pumice.kai.view.point_orders import WorldOrders
 from pumice.kai.view.room import KaiRoom
 from pumice.kai.view.stage import ACTIVE, TaskStage
-from pumice.kai.view.tasks import TaskView, gpu_groups
+from pumice.kai.view.tasks import TaskView, groups_named
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.intents import Bind
 from pumice.model.status import TaskStatus
@@ -77,7 +77,7 @@ def overfull(world: KaiWorld) -> list[str]:
                 used[world.nodes.gpu] += task.request.gpus
                 if task.request.shared is not None:
                     runs = task.task.status is TaskStatus.RUNNING
-                    for name in gpu_groups(task.task) if when == "now" and runs else task.groups:
+                    for name in groups_named(task.task) if when == "now" and runs else task.groups:
                         shared[name] += world.nodes.share(node.row, task.request.shared)
             used[world.nodes.gpu] += 1000 * len(shared)
             said += [f"{node.name} {when}: {d}" for d, v in used.items() if v > world.nodes.allocatable[d, node.row]]

@@ -64,6 +64,8 @@ MOVES: Final[frozenset[tuple[TaskStatus, TaskStatus]]] = frozenset(
         (S.RELEASING, S.BOUND),
         (S.BINDING, S.PENDING),
         (S.BINDING, S.ALLOCATED),
+        (S.BINDING, S.RELEASING),
+        (S.RELEASING, S.BINDING),
     }
 )
 """What a session may do to a task (the cluster's own word is not bound by it)."""

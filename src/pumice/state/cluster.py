@@ -84,6 +84,10 @@ class ClusterState:
         """Jobs whose place among the waiting ones must be looked at again."""
         self.admission_changes: dict[str, Job] | None = None
         """The same for those that have to be let in; None until somebody looks."""
+        self.followed: dict[str, Job] | None = None
+        """The same for who keeps a view of jobs from session to session; None until somebody looks."""
+        self.follower: object = None
+        """Who looked last; whoever else keeps a view missed something."""
         self.best_effort: dict[str, Job] = {}
         """Jobs with waiting tasks that ask for nothing."""
         self.unadmitted: dict[str, Job] = {}
@@ -95,6 +99,8 @@ class ClusterState:
         self.evicted_now: list[Task] = []
         self.rooms: dict[str, tuple[Task, Node]] = {}
         """Room held for pending tasks in this session, by UID."""
+        self.second: dict[str, tuple[Task, Node]] = {}
+        """Where tasks that are leaving are to go in this session, by UID: their second place."""
         self.held_rooms: dict[str, dict[int, Number]] = {}
         """What is held for pending tasks in this session, by the queue of their jobs."""
         self.asides: set[str] = set()
@@ -316,6 +322,8 @@ class ClusterState:
         uid = job.uid
         self.dirty[uid] = self.changed_jobs[uid] = job
         self.backlog_changes[uid] = job
+        if self.followed is not None:
+            self.followed[uid] = job
         if self.admission_changes is not None:
             self.admission_changes[uid] = job
 
@@ -415,6 +423,24 @@ class ClusterState:
         finally:
             self.hold(task, node)
 
+    def promise_second(self, task: Task, node: Node) -> None:
+        """A task that is leaving is to go to a node once there is room."""
+        self.second[task.uid] = (task, node)
+        self.table.book(node.row, task.klass.items, 0, 0, 0, 1)
+        self.devices.promise(task, node)
+        self.table.touched.add(node.row)
+
+    def withdraw_second(self, task: Task) -> Node | None:
+        """It is to go nowhere; where it was to go."""
+        found = self.second.pop(task.uid, None)
+        if found is None:
+            return None
+        node = found[1]
+        self.table.book(node.row, task.klass.items, 0, 0, 0, -1)
+        self.devices.withdraw(task)
+        self.table.touched.add(node.row)
+        return node
+
     def release_rooms(self) -> None:
         """Hold nothing any more."""
         for task, _ in self.rooms.values():
@@ -425,6 +451,8 @@ class ClusterState:
 
     def end_session(self) -> None:
         """What this session evicted is from now on simply terminating."""
+        for task, _ in list(self.second.values()):
+            self.withdraw_second(task)
         if self.rooms or self.held_rooms:
             self.release_rooms()
         self.asides.clear()

@@ -26,7 +26,22 @@ MOST_DEVICES: Final = 1024
 """So many GPUs of a node are told apart; each takes a column for every node."""
 _PIPELINED: Final = TaskStatus.PIPELINED
 _RELEASING: Final = TaskStatus.RELEASING
+GROUP_LABEL: Final = "runai-gpu-group"
 _SHARED_MEMORY: Final = "volcano.sh/gpu-memory"
+
+
+def groups_named(task: Task) -> tuple[str, ...]:
+    """The shared GPUs of a pod by KAI's names: as its labels or its bind say."""
+    for said in (task.labels, task.annotations):
+        if not said:
+            continue
+        many = sorted(value for key, value in said.items() if key.startswith(f"{GROUP_LABEL}/"))
+        if many:
+            return tuple(many)
+        one = said.get(GROUP_LABEL)
+        if one is not None:
+            return (one,)
+    return ()
 
 
 def devices_offered(allocatable: Resources) -> tuple[int, int]:
@@ -56,6 +71,8 @@ class DeviceTable:
         """MiB of each device of a node; 0 where unknown."""
         self.holders: dict[tuple[int, int], dict[str, int]] = {}
         """(row, device) -> UID -> thousandths."""
+        self.groups: dict[tuple[int, int], str] = {}
+        """(row, device) -> KAI's name of a shared GPU, while somebody holds a part of it."""
         self._sharing: set[str] = set()
         """UIDs of tasks that hold devices but did not ask for whole ones."""
         self._promises: dict[str, tuple[int, list[int], int]] = {}
@@ -93,6 +110,7 @@ class DeviceTable:
             self.count[row] = self.memory[row] = 0
             for device in range(self._width):
                 self.holders.pop((row, device), None)
+                self.groups.pop((row, device), None)
 
     def _ensure(self, row: int, devices: int) -> None:
         cap, width = self._cap, self._width
@@ -214,8 +232,43 @@ class DeviceTable:
         most, held = WHOLE - share, self.held[row, : self.count.item(row)].tolist()
         return [d for d, taken in enumerate(held) if taken <= most]
 
+    def device_of(self, row: int, group: str) -> int | None:
+        """The device that KAI calls by a name; None where nobody holds a part of such a one."""
+        return next((d for (r, d), name in self.groups.items() if r == row and name == group), None)
+
+    def of_groups(self, task: Task, groups: Sequence[str], row: int) -> list[int]:
+        """The devices that KAI calls by these names; for a new name the first that nobody holds.
+
+        None where a share, which is rounded up here, has no room beside others.
+        """
+        found: list[int] = []
+        request = task.klass.gpu
+        if request is None or not groups:
+            return found
+        most = WHOLE - min(self._share_on(row, request), WHOLE)
+        for group in groups:
+            device = self.device_of(row, group)
+            if device is None:
+                count = int(self.count[row]) if row < self._cap else 0
+                device = next((d for d in range(count) if not self.held[row, d] and d not in found), None)
+            if device is not None and self.held[row, device] <= most:
+                found.append(device)
+        return found if len(found) == len(groups) else []
+
+    def name_groups(self, task: Task, groups: Sequence[str], row: int) -> None:
+        """KAI's names of the GPUs of which a task holds a part."""
+        if len(groups) == len(task.devices):
+            self.groups.update(((row, device), group) for device, group in zip(task.devices, groups, strict=True))
+
+    def groups_of(self, task: Task, row: int) -> tuple[str, ...]:
+        """KAI's names of the GPUs of which a task holds a part, as far as all have one."""
+        names = tuple(self.groups.get((row, device), "") for device in task.devices)
+        return names if all(names) else ()
+
     def _named(self, task: Task, node: Node) -> list[int]:
         """The devices that a pod says it got, where it can have got them."""
+        if task.klass.gpu is not None and not task.klass.gpu.whole and (groups := groups_named(task)):
+            return self.of_groups(task, groups, node.row) if len(groups) == task.klass.gpu.devices else []
         named: str = find(task.annotations, keys.GPU_INDEX, "")
         if not named:
             return []
@@ -261,6 +314,8 @@ class DeviceTable:
             else:
                 known[uid] = share
         set_devices(task, tuple(devices))
+        if share != WHOLE and (groups := groups_named(task)):
+            self.name_groups(task, groups, row)
 
     def take_in_turn(self, tasks: Sequence[Task], node: Node) -> None:
         """Book equal tasks that ask for whole devices, each on the first that those before it left."""
@@ -284,6 +339,8 @@ class DeviceTable:
             known = holders.get((row, device))
             if known is not None and uid in known:
                 held[row, device] -= known.pop(uid)
+                if not known:
+                    self.groups.pop((row, device), None)
         if self._sharing:
             self._sharing.discard(uid)
         set_devices(task, ())

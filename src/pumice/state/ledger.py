@@ -155,7 +155,8 @@ def confirm(state: ClusterState, task: Task) -> None:
 
     :raises IllegalMove: it is not allocated.
     """
-    check(task, S.BINDING)
+    if task.status is not S.ALLOCATED:
+        raise IllegalMove(f"task {task.key}: cannot go from {task.status.title} to {S.BINDING.title}")
     w.set_status(task, S.BINDING)
     for group in (task.job, task.sub_job):
         if group is not None:

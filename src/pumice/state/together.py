@@ -12,8 +12,8 @@ from pumice.model.node import Node
 from pumice.model.status import STATUS_COUNT, TaskStatus
 from pumice.model.task import Task, TaskClass
 from pumice.state import writing as w
-from pumice.state.counts import ALLOWED, ON
-from pumice.state.ledger import check, show
+from pumice.state.counts import ON
+from pumice.state.ledger import show
 from pumice.state.sums import add, count, tally
 from pumice.state.table import NodeTable
 from pumice.state.writing import empty, put, put_all, take
@@ -84,8 +84,8 @@ def confirm_many(tasks: Sequence[Task]) -> None:
     :raises IllegalMove: one of them is not allocated; nothing was changed.
     """
     for task in tasks:
-        if not ALLOWED[task.status][S.BINDING]:
-            check(task, S.BINDING)
+        if task.status is not S.ALLOCATED:
+            raise IllegalMove(f"task {task.key}: cannot go from {task.status.title} to Binding")
     set_status = w.set_status
     for task in tasks:
         set_status(task, S.BINDING)

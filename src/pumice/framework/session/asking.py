@@ -55,6 +55,8 @@ class Asking:
     signature: object
     acting: Action | None = None
     """The action that runs now."""
+    translate: Callable[[Callback], Callback] | None = None
+    """How callbacks are asked in a dialect that has views of its own; None: as they are."""
     _registered: dict[str, dict[str, list[Callback]]]
     _tiers: Sequence[Sequence[PluginEntry]] | None
 
@@ -67,6 +69,7 @@ class Asking:
         self._facts: dict[Callable[..., Any], Any] = {}
         """What was found out of the registrations alone, by who found it out."""
         self._entries: dict[str, list[tuple[int, int, PluginEntry]]] | None = None
+        self.translate = None
 
     def of_registrations(self, find: Callable[[Self], V]) -> V:
         """What *find* finds out of the registrations alone: found out once for as long as they stand.
@@ -91,6 +94,8 @@ class Asking:
                 known = [[c for callbacks in registered.values() for c in callbacks]]
             else:
                 known = [[c for name in tier for c in registered[name]] for tier in self._order(point, registered)]
+            if self.translate is not None:
+                known = [[self.translate(c) for c in tier] for tier in known]
             self._chains[point] = known
         return known
 

@@ -68,19 +68,31 @@ class Statement:
         return len(self.operations)
 
     # -- doing ----------------------------------------------------------------------------------------------------
-    def allocate(self, task: Task, node: Node) -> str:
-        """Give a pending task its place; the text of a handler's objection (then nothing changed), or nothing."""
-        return self._place(OperationKind.ALLOCATE, task, node, S.ALLOCATED, False)
+    def allocate(self, task: Task, node: Node, devices: Sequence[int] = ()) -> str:
+        """Give a pending task its place; the text of a handler's objection (then nothing changed), or nothing.
+
+        *devices*: the GPUs that it shall have there; else those that plugins put first.
+        """
+        return self._place(OperationKind.ALLOCATE, task, node, S.ALLOCATED, False, devices)
 
     def pipeline(self, task: Task, node: Node, evicted: bool = False) -> str:
         """Promise a pending task room that is being released; an objection as in `allocate`."""
         return self._place(OperationKind.PIPELINE, task, node, S.PIPELINED, evicted)
 
-    def _place(self, kind: OperationKind, task: Task, node: Node, status: TaskStatus, evicted: bool) -> str:
+    def _place(
+        self,
+        kind: OperationKind,
+        task: Task,
+        node: Node,
+        status: TaskStatus,
+        evicted: bool,
+        devices: Sequence[int] = (),
+    ) -> str:
         ssn = self._ssn
         before = task.status
-        gpus = task.klass.gpu is not None and status is S.ALLOCATED
-        ssn.state.move(task, status, node, devices=ssn.search.pick_devices(task, node) if gpus else ())
+        if not devices and task.klass.gpu is not None and status is S.ALLOCATED:
+            devices = ssn.search.pick_devices(task, node)
+        ssn.state.move(task, status, node, devices=devices)
         if ssn.handlers:
             said, plugin = ssn.handlers.allocated(task)
             if said:

@@ -65,7 +65,7 @@ def _tell_incomplete(world: KaiWorld) -> None:
     """Say of jobs that are not tried what of them is missing, or cannot be used."""
     odd = {key for kind, key in world.state.problems if kind == "Pod"}
     wrong = {j for j in world.jobs.values() if any(t.task.key in odd for t in j.tasks.values())} if odd else set()
-    for job in world.jobs.values():
+    for job in world.kept.waiting.values() if not wrong else world.jobs.values():
         lacks = job.pending and not job.ready
         if not lacks and not job.unknown and job not in wrong:
             continue

@@ -23,7 +23,10 @@ class StaleGangEviction(Action):
         world = world_of(ssn)
         memory = ssn.memory_of("kai/stalegangeviction")
         since: dict[str, float] = memory.setdefault("since", {})
-        for job in list(world.jobs.values()):
+        changed = world.state.followed or {}
+        looked_at = {uid: world.jobs[uid] for uid in (*world.kept.stale, *since, *changed) if uid in world.jobs}
+        for job in looked_at.values():
+            world.look_again(job)
             uid = job.job.uid
             if not job.stale:
                 job.stale_since = None

@@ -60,6 +60,8 @@ class Numa(Plugin):
         """Remember what binds of this session take, until the pods say so themselves."""
         world = self._world
         self._kept.clear()
+        if not world.zones:
+            return
         for task in world.tasks.values():
             if task.stage in ACTIVE and NUMA_PREDICTED not in task.task.annotations:
                 said = world.notes_of(task).get(NUMA_PREDICTED)

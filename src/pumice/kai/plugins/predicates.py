@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.affinity.neighbours import own_terms
+from pumice.engine.affinity.neighbours import Neighbours
 from pumice.engine.matching import has_node_selection, selected, taints_tolerated
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.events import EventHandler
 from pumice.framework.session.session import Session
-from pumice.kai.search.evenly import must_spread, stays_even
-from pumice.kai.search.neighbourhood import Neighbourhood, is_there
+from pumice.kai.search.neighbourhood import is_there
 from pumice.kai.search.rows import WorldRows
 from pumice.kai.view.nodes import WHOLE_GPU
 from pumice.kai.view.standins import as_task
@@ -27,7 +27,10 @@ from pumice.model.gpu import WHOLE
 from pumice.model.native import NativePodGroup
 from pumice.model.reason import PASS, Unfit, Verdict, reason_id, reject
 from pumice.model.resources import CPU, MEMORY, PODS, dim_name
-from pumice.plugins.predicates.ports import clash, ports_of
+from pumice.model.task import Task
+from pumice.plugins.predicates.affinity_filter import PodAffinityFilter
+from pumice.plugins.predicates.ports import HostPorts, has_ports
+from pumice.plugins.predicates.spread import HardSpread, has_hard_spread
 from pumice.plugins.predicates.task_claims import has_claims
 from pumice.plugins.predicates.volumes import Volumes
 from pumice.state.classes import Feature
@@ -44,11 +47,6 @@ _UNUSABLE: Final = _says("node(s) were not ready or unschedulable")
 _UNSELECTED: Final = _says("node(s) didn't match Pod's node affinity/selector")
 _TAINTED: Final = _says("node(s) had untolerated taint(s)")
 _NO_WORKER: Final = _says("node(s) were no workers for such pods")
-_PORTS_TAKEN: Final = _says("node(s) didn't have free ports for the requested pod ports")
-_NO_COMPANY: Final = _says("node(s) didn't match pod affinity rules")
-_CROWDED: Final = _says("node(s) didn't match pod anti-affinity rules")
-_UNWANTED: Final = _says("node(s) didn't satisfy existing pods anti-affinity rules")
-_UNEVEN: Final = _says("node(s) didn't match pod topology spread constraints")
 _NO_SLOT: Final = _says("node(s) didn't have a pod slot for the reservation of a shared GPU")
 _LEGACY: Final = _says("MIG job cannot be scheduled on node with legacy MIG jobs")
 _BY_CLAIM: Final = _says("GPUs of the node(s) are had by resource claims")
@@ -70,7 +68,6 @@ class KaiPredicates(Plugin):
         self._world: KaiWorld = world_of(ssn)
         self._suited: dict[int, Reasons] = {}
         self._usable = self._world.ready_rows
-        self._near = Neighbourhood(self._world)
         self._biggest: dict[int, int] = {}
         self._passed: dict[int, TaskRequest] = {}
         """Class without volumes and claims -> what its tasks ask for, where the largest node could take it."""
@@ -80,9 +77,27 @@ class KaiPredicates(Plugin):
         ssn.add_pre_predicate_fn(self.name, self._possible)
         ssn.add_victim_invariant_pre_predicate_fn(self.name, self._possible)
         ssn.add_batch_predicate_fn(self.name, self._suits)
+        self._add_shared(ssn)
         self._volumes: Volumes | None = None
         if Feature.VOLUME_CLAIMS in ssn.state.classes.features:
             self._add_volumes(ssn)
+
+    def _add_shared(self, ssn: Session) -> None:
+        """What Volcano's dialect asks too: host ports, affinity between pods, spread."""
+        used = ssn.state.classes.features
+        if Feature.HOST_PORTS in used:
+            self._share(ssn, HostPorts.kept(ssn.runtime.kept, ssn.state.table).filter, has_ports)
+        if Feature.NEIGHBOURS in used:
+            index = Neighbours.kept(ssn.runtime.kept, ssn.state)
+            index.live()
+            affinity = PodAffinityFilter(index)
+            self._share(ssn, affinity.filter, affinity.applies)
+            if self._spreads:
+                self._share(ssn, HardSpread(index).filter, has_hard_spread)
+
+    def _share(self, ssn: Session, fn: Callable[..., Any], applies: Callable[[Task], bool]) -> None:
+        self._world.steady[fn] = lambda task: not applies(task.task)
+        ssn.add_batch_predicate_fn(self.name, fn, applies=applies, also=True)
 
     def _add_volumes(self, ssn: Session) -> None:
         """Have the volumes of tasks be bound, where any use claims."""
@@ -90,7 +105,9 @@ class KaiPredicates(Plugin):
         volumes.promised = ssn.memory.setdefault("volumes", {})
         volumes.forget_settled()
         self._world.steady[self._volumes_reach] = lambda task: not has_claims(task.task)
+        self._world.steady[volumes.once_pod.filter] = self._world.steady[self._volumes_reach]
         ssn.add_batch_predicate_fn(self.name, self._volumes_reach, applies=has_claims, also=True)
+        ssn.add_batch_predicate_fn(self.name, volumes.once_pod.filter, applies=has_claims, also=True)
         claims = ssn.state.kind("PersistentVolumeClaim").values()
         if all(isinstance(claim, PersistentVolumeClaim) and claim.status.get("phase") == "Bound" for claim in claims):
             return  # nothing is promised to anybody, so nobody has to follow placements
@@ -201,32 +218,17 @@ class KaiPredicates(Plugin):
         return out
 
     def _looks_around(self, task: TaskView) -> bool:
-        terms, request = own_terms(task.task), task.request
-        if terms.affinity or terms.anti_affinity or self._near.keeps_away or ports_of(task.task.klass):
-            return True
-        return request.shared is not None or bool(request.mig) or (self._spreads and must_spread(task))
+        return task.request.shared is not None or bool(task.request.mig)
 
     def _around(self, task: TaskView, row: int) -> int:
         """What of those who are on a node, or near it, is in the way of a task; 0: nothing."""
-        ledger, near = self._world.nodes, self._near
+        ledger = self._world.nodes
         there = [other for other in ledger.tasks.get(row, {}).values() if is_there(other)]
         if task.request.shared is not None and not self._reservations_fit(task, row):
             return _NO_SLOT
         if task.request.mig and any(_legacy_mig(other) for other in there):
             return _LEGACY
-        ports = ports_of(task.task.klass)
-        if ports and any(other is not task and clash(ports, ports_of(other.task.klass)) for other in there):
-            return _PORTS_TAKEN
-        node = ledger.table.nodes[row]
-        if node is None:
-            return _UNUSABLE
-        if self._spreads and must_spread(task) and not stays_even(self._world, task, node):
-            return _UNEVEN
-        if near.lacks_company(task, node):
-            return _NO_COMPANY
-        if near.is_crowded(task, node):
-            return _CROWDED
-        return _UNWANTED if near.is_unwanted(task, node) else 0
+        return 0
 
     def _reservations_fit(self, task: TaskView, row: int) -> bool:
         """A GPU that is shared from now on is held by a pod of its own."""

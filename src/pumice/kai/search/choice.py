@@ -88,7 +88,8 @@ class KaiChoice:
         known = self._steady.get(task.task.klass.id)
         if known is None:
             request, world = task.request, self._world
-            called = [f.call for f in self._filters] + [s.call for s in self._scorers if s not in self._unsteady]
+            called = [_written(f.call) for f in self._filters]
+            called += [s.call for s in self._scorers if s not in self._unsteady]
             known = request.shared is None and not request.claimed
             known = known and all(fn in world.steady and world.steady[fn](task) for fn in called)
             self._steady[task.task.klass.id] = known
@@ -191,14 +192,23 @@ class KaiChoice:
     def objects(self, task: TaskView, node: Node) -> bool:
         """Has somebody an objection to the node (room aside)?"""
         one = WorldRows(self._world.nodes, np.array([node.row], dtype=np.intp))
-        return any(bool(self._guard.objections(f, as_task(task), one, [node])[0]) for f in self._filters)
+        guard, asked = self._guard, as_task(task)
+        return any(bool(guard.objections(f, asked, one, [node])[0]) for f in self._filters if guard.applies(f, asked))
 
     def objections(self, task: TaskView, rows: WorldRows) -> npt.NDArray[np.int32]:
         """The first objection to each node, as a number; 0: there is none."""
         out = np.zeros(len(rows), dtype=np.int32)
+        guard, asked = self._guard, as_task(task)
         for f in self._filters:
-            out = np.where(out, out, self._guard.objections(f, as_task(task), rows, rows.nodes))
+            if guard.applies(f, asked):
+                out = np.where(out, out, guard.objections(f, asked, rows, rows.nodes))
         return out
+
+
+def _written(fn: Callable[..., object]) -> Callable[..., object]:
+    """What the plugin registered, below the translation of what it is asked."""
+    written: Callable[..., object] = getattr(fn, "__wrapped__", fn)
+    return written if getattr(fn, "translates", False) else fn
 
 
 def _applying(guard: PluginRows, scorer: Scorer) -> Callable[[TaskView], bool]:

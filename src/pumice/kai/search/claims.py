@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from pumice.kai.view.amounts import NOTHING, Amounts, plus, total
 from pumice.kai.view.jobs import JobView
@@ -22,6 +22,11 @@ class QueueClaim(NamedTuple):
     """Those that went before it; more may be added later."""
     gone_held: Amounts = NOTHING
     """What these hold."""
+
+    def translated(self, real: Callable[[object], Any]) -> QueueClaim:
+        """The same of the cluster's own jobs and queues, for plugins of others."""
+        gone = [real(job) for job in self.gone]
+        return QueueClaim(real(self.queue), real(self.job), real(self.victim), gone, self.gone_held)
 
     @property
     def victims(self) -> list[JobView]:

@@ -28,7 +28,7 @@ def waiting(world: KaiWorld, *, evicting: bool, preemptible_only: bool = False) 
     """Jobs that could be served now; *evicting*: for whom others may be evicted by now."""
     return [
         job
-        for job in world.jobs.values()
+        for job in world.kept.waiting.values()
         if job.pending
         and job.ready
         and not (preemptible_only and not job.preemptible)

@@ -19,7 +19,7 @@ class Neighbourhood:
 
     def __init__(self, world: KaiWorld) -> None:
         self._world = world
-        self.classes = list({t.task.klass.id: t.task.klass for t in world.tasks.values()}.values())
+        self.classes = [klass for klass, _ in world.kept.classes.values()]
         self.keeps_away = any(terms_of(klass).anti_affinity for klass in self.classes)
         """Does anybody want others to stay away?"""
 

@@ -195,6 +195,9 @@ class Placer:
                 if not alone:
                     best.took(task, nodes, node, at_once=plan.operations[-1].kind is ChangeKind.ALLOCATE)
                 return True
+            if plan.objected:
+                plan.objected = False
+                return False
         if not promises:
             reasons, words = self._why_not.reasons(task, nodes)
             error = pod_error(task, task_error(words), self._set_of(job, task), before)
@@ -206,18 +209,14 @@ class Placer:
         shared = task.request.shared
         if shared is None:
             if not promises and ledger.room.fits_on(node.row, task.request, now=True):
-                plan.allocate(task, node)
-            else:
-                plan.pipeline(task, node)
-            return True
+                return plan.allocate(task, node)
+            return plan.pipeline(task, node)
         picked, waits = self._pick_gpus(task, node, promises)
         if picked is None:
             return False
         if waits or promises or not ledger.room.fits_on(node.row, task.request, now=True):
-            plan.pipeline(task, node, picked)
-        else:
-            plan.allocate(task, node, picked)
-        return True
+            return plan.pipeline(task, node, picked)
+        return plan.allocate(task, node, picked)
 
     def _pick_gpus(self, task: TaskView, node: Node, promises: bool) -> tuple[tuple[str, ...] | None, bool]:
         """The GPUs that a task shares on a node, best first, and whether it has to wait for one of them.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pumice.kai.view.amounts import Amounts
 from pumice.kai.view.jobs import JobView
@@ -26,6 +27,11 @@ class VictimScenario:
 
     def __post_init__(self) -> None:
         self.victims = distinct(t for piece in self.pieces for t in piece)
+
+    def translated(self, real: Callable[[object], Any]) -> VictimScenario:
+        """The same of the cluster's own jobs and tasks, for plugins of others."""
+        pieces = [[real(task) for task in piece] for piece in self.pieces]
+        return VictimScenario(real(self.job), [real(task) for task in self.tasks], self.request, pieces)
 
     def moved(self) -> list[Sequence[TaskView]]:
         """The pieces of which somebody goes or gets another place, as the simulation has it now."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from pumice.framework.session.statement import Operation
 from pumice.kai.view.amounts import Amounts
 from pumice.kai.view.device_claims import ClaimsBefore
 from pumice.kai.view.jobs import JobView
@@ -39,3 +40,7 @@ class ViewChange:
     reason: str = ""
     for_job: JobView | None = None
     claims: ClaimsBefore = ()
+    second: Node | None = None
+    """Where an evicted task was to go until then."""
+    real: Operation | None = None
+    """What it did to the task itself; None: the state has no word for it."""

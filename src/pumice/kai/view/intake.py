@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pumice.kai.view.amounts import NOTHING, plus
+from pumice.kai.view.amounts import NOTHING, Amounts, plus
 from pumice.kai.view.jobs import DEFAULT_PRIORITY, JobView
+from pumice.kai.view.queues import QueueView
 from pumice.kai.view.stage import ALLOCATED, USED, TaskStage
 from pumice.kai.view.tasks import TaskView
 from pumice.model.api import PriorityClass
+from pumice.model.job import Job
 from pumice.model.task import Task
 
 if TYPE_CHECKING:
@@ -20,37 +24,153 @@ _SCALING: Final = "scaling-pod"
 _KAI: Final = "kai-scheduler"
 
 
-def take_in(world: KaiWorld) -> None:
+class KeptView:
+    """What is kept of the jobs and tasks of a state from session to session.
+
+    Views of jobs; valid until the state says that the job changed (`ClusterState.followed`). All of it is made anew
+    where nodes, queues, priority classes or settings changed.
+    """
+
+    def __init__(self, key: object) -> None:
+        self.key = key
+        self.tasks: dict[str, TaskView] = {}
+        self.jobs: dict[str, JobView] = {}
+        self.rows: dict[int, dict[str, TaskView]] = {}
+        self.special: dict[str, TaskView] = {}
+        """Tasks that count on their node beside what the node table has of them."""
+        self.waiting: dict[str, JobView] = {}
+        """Jobs that had tasks which wait when they were seen, or tasks of no sub-group."""
+        self.stale: dict[str, JobView] = {}
+        """Jobs that ran in vain when they were seen, or say that they did."""
+        self.queueless: dict[str, Job] = {}
+        self.classes: dict[int, list[Any]] = {}
+        """Class -> itself, and how many tasks are of it."""
+        self.sums: dict[str, list[int]] = {}
+        """Leaf -> held, fixed and asked for, each (cpu, memory, GPU), in `_UNITS`: exact, whatever the order."""
+        self.counted: dict[str, tuple[QueueView, tuple[int, ...]]] = {}
+        """Job -> its queue, and its part in the sums."""
+        self.came: list[tuple[int, str]] = []
+        self.outsiders: list[TaskView] = []
+        self.queues: dict[str, QueueView] = {}
+
+
+_UNIT: Final = 2**80
+_UNITS: Final = (1, 1, _UNIT)
+
+
+def take_in(world: KaiWorld, kept: KeptView | None) -> KeptView:
     """Have a world see the jobs and tasks of its state; jobs whose queue does not exist are set aside."""
     state = world.state
+    changes, state.followed = state.followed, {}
+    if kept is None or changes is None or state.follower is not kept:
+        kept = KeptView(world.kept_key)
+        kept.queues = world.queues
+        changed: Iterable[str] = list(state.jobs)
+    else:
+        world.queues = kept.queues
+        changed = list(changes)
+        for row, uid in kept.came:
+            kept.rows.get(row, {}).pop(uid, None)
+        for view in kept.outsiders:
+            _forget(kept, view)
+    state.follower = kept
+    world.tasks, world.jobs, world.kept = kept.tasks, kept.jobs, kept
+    world.nodes.tasks, kept.came = kept.rows, world.nodes.came
+    if state.leaving:
+        changed = dict.fromkeys([*changed, *(t.job_key for t in state.leaving.values())])
     classes = state.kind("PriorityClass")
     default = next((cast(PriorityClass, c).value for c in classes.values() if _is_default(c)), DEFAULT_PRIORITY)
-    pooled = world.settings.pool is not None
-    for job in state.jobs.values():
-        if job.group is None or (pooled and not world.settings.in_pool(job.group.metadata.labels or {})):
-            continue
-        queue = world.queues.get(job.queue)
-        if queue is None:
-            world.queueless.append(job)
-            continue
-        named = classes.get(job.group.spec.priority_class_name)
-        priority = cast(PriorityClass, named).value if named is not None else default
-        tasks = [_see(world, t) for t in job.tasks.values()]
-        view = world.jobs[job.uid] = JobView(job, queue, priority, tasks, flat=world.flat_gangs)
-        world.times.recall(view)
-        _count(world, view)
-    world.times.forget_all_but(state.jobs)
+    for uid in changed:
+        _follow(world, kept, uid, classes, default)
+    if changed:
+        world.times.forget_all_but(state.jobs)
+    world.queueless = list(kept.queueless.values())
+    sums: dict[str, list[int]] = {}
+    for name, own in kept.sums.items():
+        for queue in world.queues[name].chain():
+            known = sums.get(queue.name)
+            sums[queue.name] = list(own) if known is None else [a + b for a, b in zip(known, own, strict=True)]
+    for name, queue in world.queues.items():
+        queue.allocated, queue.non_preemptible, queue.request = _amounts(sums.get(name))
+        queue.usage = queue.fair_share = NOTHING
+    kept.outsiders = []
     for task in state.tasks.values():
-        if task.uid in world.tasks:
+        if task.uid in kept.tasks:
             continue
-        seen = _see(world, task)
+        seen = _see(world, kept, task)
+        kept.outsiders.append(seen)
         if _is_foreign(world, task):
             world.others.append(seen)
         if task.labels.get(_APP) == _RESERVATION:
-            _leave_gpus(world, seen)
+            kept.special[seen.uid] = seen
+    for view in kept.special.values():
+        _count_on_node(world, view)
     for uid, (_, node) in state.rooms.items():
         if uid in world.tasks:
             world.nodes.lift(world.tasks[uid], node)
+    return kept
+
+
+def _amounts(sums: list[int] | None) -> list[Amounts]:
+    if sums is None:
+        return [NOTHING, NOTHING, NOTHING]
+    return [(float(sums[n]), float(sums[n + 1]), sums[n + 2] / _UNIT) for n in (0, 3, 6)]
+
+
+def _forget(kept: KeptView, view: TaskView) -> None:
+    uid = view.uid
+    if kept.tasks.get(uid) is view:  # else the pod is of another job by now
+        del kept.tasks[uid]
+        kept.special.pop(uid, None)
+        if view.began is not None:
+            kept.rows.get(view.began.row, {}).pop(uid, None)
+    known = kept.classes[view.task.klass.id]
+    known[1] -= 1
+    if not known[1]:
+        del kept.classes[view.task.klass.id]
+
+
+def _follow(world: KaiWorld, kept: KeptView, uid: str, classes: Any, default: int) -> None:
+    """See a job as it is now."""
+    state = world.state
+    old, job = kept.jobs.get(uid), state.jobs.get(uid)
+    kept.waiting.pop(uid, None)
+    kept.stale.pop(uid, None)
+    kept.queueless.pop(uid, None)
+    if old is not None:
+        for view in (*old.tasks.values(), *old.unknown):
+            _forget(kept, view)
+        _add(kept, *kept.counted.pop(uid), -1)
+        if old.job is not job:
+            del kept.jobs[uid]  # another job of the same name stands behind all others
+    if job is None or job.group is None or not world.settings.in_pool(job.group.metadata.labels or {}):
+        kept.jobs.pop(uid, None)
+        return
+    queue = world.queues.get(job.queue)
+    if queue is None:
+        kept.jobs.pop(uid, None)
+        kept.queueless[uid] = job
+        return
+    named = classes.get(job.group.spec.priority_class_name)
+    priority = cast(PriorityClass, named).value if named is not None else default
+    tasks = [_see(world, kept, t) for t in job.tasks.values()]
+    made = kept.jobs[uid] = JobView(job, queue, priority, tasks, flat=world.flat_gangs)
+    world.times.recall(made)
+    if made.pending or made.unknown:
+        kept.waiting[uid] = made
+    if made.stale or made.stale_since is not None:
+        kept.stale[uid] = made
+    kept.counted[uid] = (queue, part := _count(world, made))
+    _add(kept, queue, part, 1)
+
+
+def _add(kept: KeptView, queue: QueueView, part: tuple[int, ...], sign: int) -> None:
+    sums = kept.sums.get(queue.name)
+    if sums is None:
+        sums = kept.sums[queue.name] = [0] * 9
+    for n, v in enumerate(part):
+        if v:
+            sums[n] += sign * v
 
 
 def _is_foreign(world: KaiWorld, task: Task) -> bool:
@@ -63,35 +183,54 @@ def _is_foreign(world: KaiWorld, task: Task) -> bool:
     return task.pod.spec.scheduler_name not in ours
 
 
-def _leave_gpus(world: KaiWorld, view: TaskView) -> None:
-    """The pod that stands for a shared GPU holds none beside it: the GPU is taken by those who share it."""
-    if view.stage in USED and view.node is not None:
-        world.nodes.give_back(view, view.node)
-
-
-def _see(world: KaiWorld, task: Task) -> TaskView:
+def _see(world: KaiWorld, kept: KeptView, task: Task) -> TaskView:
     claims = world.claims.counted(task) if world.claims is not None else ()
-    view = world.tasks[task.uid] = TaskView(task, world.now - world.settings.stuck_after, claims)
+    view = kept.tasks[task.uid] = TaskView(task, world.now - world.settings.stuck_after, claims, world.state.devices)
+    known = kept.classes.get(task.klass.id)
+    if known is None:
+        kept.classes[task.klass.id] = [task.klass, 1]
+    else:
+        known[1] += 1
     initial = world.settings.initial.get(task.key) if world.settings.initial else None
     if initial is not None:
         _begin_at(world, view, *initial)
-    node = view.node
+        kept.special[view.uid] = view
+    node = view.began = view.node
     if node is None:
         return view
-    ledger, request = world.nodes, view.request
-    if view.stage in USED:
-        ledger.tasks.setdefault(node.row, {})[view.uid] = view
-    if request.shared is not None and view.stage in USED:
+    request, used = view.request, view.stage in USED
+    if used:
+        kept.rows.setdefault(node.row, {})[view.uid] = view
+    if request.shared is not None and used:
         if not view.groups:
             view.groups = tuple(f"{task.name}-gpu{i}" for i in range(request.devices))
+        kept.special[view.uid] = view
+    if view.stage is TaskStage.STUCK or (request.claimed and used and node.row in world.nodes.by_claim):
+        kept.special[view.uid] = view
+    if view.stage in ALLOCATED:
+        view.accepted = world.counted(request, node)
+    return view
+
+
+def _count_on_node(world: KaiWorld, view: TaskView) -> None:
+    """What a task counts on its node beside what the node table has of it."""
+    ledger, request, node = world.nodes, view.request, view.node
+    if node is None:
+        return
+    if view.uid in ledger_initial(world, view) and request.shared is None:
+        ledger.book(view, node, view.stage, (), 1)
+    if request.shared is not None and view.stage in USED:
         ledger.share_out(node.row, view, request.shared, view.stage, view.groups, 1)
     if request.claimed and view.stage in USED and node.row in ledger.by_claim:
         ledger.claim(node.row, view, view.stage, 1)
     if view.stage is TaskStage.STUCK:
         ledger.add(node.row, request.booked, 0, -1)
-    if view.stage in ALLOCATED:
-        view.accepted = world.counted(request, node)
-    return view
+    if view.task.labels.get(_APP) == _RESERVATION and view.job_less and view.stage in USED:
+        ledger.give_back(view, node)  # the GPU that it stands for is taken by those who share it
+
+
+def ledger_initial(world: KaiWorld, view: TaskView) -> tuple[str, ...]:
+    return (view.uid,) if world.settings.initial and view.task.key in world.settings.initial else ()
 
 
 def _begin_at(world: KaiWorld, view: TaskView, stage: TaskStage, node: str) -> None:
@@ -100,12 +239,10 @@ def _begin_at(world: KaiWorld, view: TaskView, stage: TaskStage, node: str) -> N
     if found is None:
         return
     view.stage, view.node = stage, found
-    if view.request.shared is None:
-        world.nodes.book(view, found, stage, (), 1)
 
 
-def _count(world: KaiWorld, job: JobView) -> None:
-    """Count what a job has and asks for in its queues."""
+def _count(world: KaiWorld, job: JobView) -> tuple[int, ...]:
+    """What a job has and asks for: held, fixed and asked for or held."""
     held = fixed = asked = NOTHING
     for task in job.tasks.values():
         if task.stage in ALLOCATED:
@@ -116,15 +253,14 @@ def _count(world: KaiWorld, job: JobView) -> None:
             wants = world.asked(task.request)
             asked = plus(asked, wants) if asked is not NOTHING else wants
     wanted = plus(held, asked) if held is not NOTHING else asked
-    cpu, memory, gpu = wanted
-    for queue in job.queue.chain():
-        if held is not NOTHING:
-            has = queue.allocated
-            queue.allocated = (has[0] + held[0], has[1] + held[1], has[2] + held[2])
-        if fixed is not NOTHING:
-            queue.non_preemptible = plus(queue.non_preemptible, fixed)
-        asks = queue.request
-        queue.request = (asks[0] + cpu, asks[1] + memory, asks[2] + gpu)
+    return _exact(held, fixed, wanted)
+
+
+@lru_cache(4096)
+def _exact(held: Amounts, fixed: Amounts, wanted: Amounts) -> tuple[int, ...]:
+    return tuple(
+        [round(v * scale) for amounts in (held, fixed, wanted) for v, scale in zip(amounts, _UNITS, strict=True)]
+    )
 
 
 def _is_default(obj: Any) -> bool:

@@ -75,7 +75,7 @@ class JobView:
         self.whole = self
         self.changes = 0
         """Grows with every change of a task of it; told of the whole."""
-        self.memo: dict[object, tuple[int, Any]] = {}
+        self.memo: dict[object, tuple[object, Any]] = {}
         """What was worked out of it, each with the number of changes that it held for."""
         self.likeness: Hashable | None = None
         """What it has in common with jobs that are as hard to place, as of the first time that it was asked for."""

@@ -85,6 +85,8 @@ class NodeLedger:
         self.minted = 0
         self.tasks: dict[int, dict[str, TaskView]] = {}
         """Row -> who is on the node or promised a place there."""
+        self.came: list[tuple[int, str]] = []
+        """Row and task of every placement in this session."""
         for node in self.nodes:
             self.there[node.row] = True
             memory = gpu_memory(node)
@@ -156,6 +158,20 @@ class NodeLedger:
         whole = max(int(self.idle[self.gpu, row] + self.releasing[self.gpu, row]), 0) // WHOLE
         return sorted(found) + [WHOLE_GPU] * whole
 
+    def index_of(self, node: Node, name: str) -> str:
+        """The index of a GPU of a node; of a whole one that of the first that nobody has; itself where not known."""
+        devices, row = self.table.devices, node.row
+        if devices is None or name.isdigit():
+            return name
+        if name == WHOLE_GPU:
+            held = devices.held_on(row)
+            return str(next((n for n, taken in enumerate(held) if not taken), 0))
+        for mark in self.shared[row][name].holds if name in self.shared.get(row, {}) else ():
+            task = self.tasks.get(row, {}).get(mark.rpartition("/")[0])
+            if task is not None and name in task.groups and len(task.task.devices) == len(task.groups):
+                return str(task.task.devices[task.groups.index(name)])
+        return name
+
     def used_part(self, row: int, name: str) -> float:
         """The part of a shared GPU that is taken."""
         gpu = self.shared.get(row, {}).get(name)
@@ -225,6 +241,7 @@ class NodeLedger:
         self.add(row, request.booked, -many, 0)
         self._taken[row] += many * request.gpus
         self.tasks.setdefault(row, {}).update((task.uid, task) for task in tasks)
+        self.came += [(row, task.uid) for task in tasks]
 
     def claim(self, row: int, task: TaskView, stage: TaskStage, sign: int) -> None:
         """Add (+1) or take away (-1) what a task has by its device claims; pods of one claim have it together."""

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from pumice.framework.session.statement import Operation, Statement
 from pumice.kai.view.changes import Before, ChangeKind, ViewChange
 from pumice.kai.view.committing import make_true
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.stage import TaskStage
-from pumice.kai.view.standins import as_task
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld
 from pumice.model.node import Node
+from pumice.model.status import TaskStatus
+
+_EVICTABLE: Final = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING)
 
 
 class ChangePlan:
     """Changes applied to a world, newest last."""
 
-    __slots__ = ("_world", "operations")
+    __slots__ = ("_real", "_world", "objected", "operations")
 
     def __init__(self, world: KaiWorld) -> None:
         self._world = world
+        self._real = Statement(world.ssn)
+        """Does to the state, and tells handlers, what the state has a word for. Its operations are kept here."""
+        self.objected = False
+        """Did a handler object to the last placement?"""
         self.operations: list[ViewChange] = []
 
     # -- doing ------------------------------------------------------------------------------------------------------
@@ -28,6 +37,7 @@ class ChangePlan:
         if node is None:
             return
         op = ViewChange(ChangeKind.EVICT, task, node, _of(task), reason=reason, for_job=for_job)
+        op.real = self._evict(op)
         world.count(task, -1)
         world.count_zones(task, node, -1)
         if world.claims is not None:
@@ -37,10 +47,19 @@ class ChangePlan:
         task.stage, task.virtual = TaskStage.RELEASING, True
         world.changed(task)
         self.operations.append(op)
-        self._told(task, -1)
 
-    def pipeline(self, task: TaskView, node: Node, groups: tuple[str, ...] = ()) -> None:
-        """Promise a task room that is being released, or leave a victim where it is."""
+    def _evict(self, op: ViewChange) -> Operation | None:
+        """Take a task itself for leaving; not one that has nothing of the state's yet."""
+        task = op.task.task
+        op.second = self._world.state.withdraw_second(task)
+        if task.status not in _EVICTABLE:
+            return None
+        helped = next((x.task for x in op.for_job.tasks.values()), None) if op.for_job is not None else None
+        self._real.evict(task, op.reason, helped)
+        return self._real.operations.pop()
+
+    def pipeline(self, task: TaskView, node: Node, groups: tuple[str, ...] = ()) -> bool:
+        """Promise a task room that is being released, or leave a victim where it is; False: a handler objects."""
         if task.stage is TaskStage.RELEASING and self._was_on(task, node):
             eviction = self._eviction_of(task)
             if eviction is not None and self._is_as_before(eviction, node, groups):
@@ -49,9 +68,8 @@ class ChangePlan:
                 self.operations.append(
                     ViewChange(ChangeKind.PIPELINE, task, eviction.node, eviction.before, valid=False)
                 )
-                self._told(task, 1)
-                return
-        self._place(ChangeKind.PIPELINE, task, node, groups, TaskStage.PIPELINED)
+                return True
+        return self._place(ChangeKind.PIPELINE, task, node, groups, TaskStage.PIPELINED)
 
     def _is_as_before(self, eviction: ViewChange, node: Node, groups: tuple[str, ...]) -> bool:
         """Would a victim share the GPUs, use the devices and have of the NUMA zones what it did?"""
@@ -63,13 +81,26 @@ class ChangePlan:
         had, gets = eviction.before[5], world.zones_for(eviction.task, node)
         return had is None or gets is None or had == gets
 
-    def allocate(self, task: TaskView, node: Node, groups: tuple[str, ...] = ()) -> None:
-        """Give a task its place."""
-        self._place(ChangeKind.ALLOCATE, task, node, groups, TaskStage.ALLOCATED)
+    def allocate(self, task: TaskView, node: Node, groups: tuple[str, ...] = ()) -> bool:
+        """Give a task its place; False: a handler objects."""
+        return self._place(ChangeKind.ALLOCATE, task, node, groups, TaskStage.ALLOCATED)
 
-    def _place(self, kind: ChangeKind, task: TaskView, node: Node, groups: tuple[str, ...], stage: TaskStage) -> None:
+    def _place(self, kind: ChangeKind, task: TaskView, node: Node, groups: tuple[str, ...], stage: TaskStage) -> bool:
         world = self._world
         op = ViewChange(kind, task, node, _of(task))
+        if task.task.status is TaskStatus.PENDING:
+            if kind is ChangeKind.ALLOCATE:
+                known = world.state.devices
+                self.objected = bool(self._real.allocate(task.task, node, known.of_groups(task.task, groups, node.row)))
+                if groups and not self.objected:
+                    known.name_groups(task.task, groups, node.row)
+            else:
+                self.objected = bool(self._real.pipeline(task.task, node))
+            if self.objected:
+                return False
+            op.real = self._real.operations.pop()
+        elif task.task.status is TaskStatus.RELEASING:
+            world.state.promise_second(task.task, node)
         task.stage, task.node, task.groups, task.virtual = stage, node, groups, True
         task.accepted = world.counted(task.request, node)
         if world.zones:
@@ -79,10 +110,11 @@ class ChangePlan:
             op.claims = world.claims.take(task.task, node)
         world.nodes.book(task, node, stage, groups, 1)
         world.nodes.tasks.setdefault(node.row, {})[task.uid] = task
+        world.nodes.came.append((node.row, task.uid))
         world.count(task, 1)
         world.changed(task)
         self.operations.append(op)
-        self._told(task, 1)
+        return True
 
     def _was_on(self, task: TaskView, node: Node) -> bool:
         """Was the victim on the node? In KAI also if it was about to go elsewhere when it was evicted again."""
@@ -98,14 +130,6 @@ class ChangePlan:
             (op for op in reversed(self.operations) if op.task is task and op.kind is ChangeKind.EVICT and op.valid),
             None,
         )
-
-    def _told(self, task: TaskView, sign: int) -> None:
-        handlers = self._world.ssn.handlers
-        if handlers:
-            if sign > 0:
-                handlers.allocated(as_task(task))
-            else:
-                handlers.deallocated(as_task(task))
 
     # -- undoing ----------------------------------------------------------------------------------------------------
     def checkpoint(self) -> int:
@@ -137,15 +161,22 @@ class ChangePlan:
             world.nodes.book(task, op.node, TaskStage.RELEASING, task.groups, 1)
             task.stage, task.virtual = TaskStage.RELEASING, True
             world.changed(task)
-            self._told(task, -1)
+            eviction.real = self._evict(eviction)
             return
         if not op.valid:
             return
         self._restore(op)
-        self._told(op.task, 1 if op.kind is ChangeKind.EVICT else -1)
 
     def _restore(self, op: ViewChange) -> None:
         task, world = op.task, self._world
+        if op.real is not None:
+            self._real._undo(op.real)
+            op.real = None
+        elif op.kind is not ChangeKind.EVICT:
+            world.state.withdraw_second(task.task)
+        if op.second is not None:
+            world.state.promise_second(task.task, op.second)
+            op.second = None
         stage, node, groups, virtual, accepted, zones = op.before
         if op.kind is ChangeKind.EVICT:
             if task.lost:
@@ -191,6 +222,10 @@ class ChangePlan:
                 world.nodes.book(task, op.node, TaskStage.PIPELINED, task.groups, 1)
                 task.stage = TaskStage.PIPELINED
                 op.kind = ChangeKind.PIPELINE
+                if op.real is not None:
+                    self._real._undo(op.real)
+                    self._real.pipeline(task.task, op.node)
+                    op.real = self._real.operations.pop()
                 world.changed(task)
 
     def commit(self) -> bool:
@@ -199,7 +234,10 @@ class ChangePlan:
         False, with everything undone, where a bind cannot be prepared.
         """
         done = [op for op in self.operations if op.valid]
-        if not make_true(self._world, done):
+        self._real.operations = [op.real for op in done if op.real is not None]
+        if not make_true(self._world, self._real, done):
+            for op in done:
+                op.real = None  # it is undone already
             self.discard()
             return False
         self.operations = []

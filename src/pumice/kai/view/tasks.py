@@ -14,12 +14,12 @@ from pumice.model.node import Node
 from pumice.model.resources import CPU, MEMORY, dim, dim_name
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task, TaskClass
+from pumice.state.devices import GROUP_LABEL, DeviceTable, groups_named
 
 if TYPE_CHECKING:
     from pumice.kai.view.jobs import JobView
     from pumice.kai.view.subgroups import PodSet
 
-GROUP_LABEL: Final = "runai-gpu-group"
 GPU_NAMES: Final = ("nvidia.com/gpu", "amd.com/gpu")
 _MIG: Final = re.compile(r"nvidia\.com/mig-(\d+)g\.\d+gb(.*)", re.ASCII)
 _STAGES: Final = {
@@ -99,14 +99,20 @@ class TaskView:
     """One task; whatever it does not have itself it has from the task that it is a view of."""
 
     __slots__ = (
-        *("accepted", "groups", "job", "lost", "node", "podset", "request", "stage", "task", "tried", "uid"),
+        *("accepted", "began", "groups", "job", "lost", "node", "podset", "request", "stage", "task", "tried", "uid"),
         *("virtual", "zones"),
     )
 
     job: JobView
     podset: PodSet
 
-    def __init__(self, task: Task, stuck_since: float, claims: tuple[tuple[str, int], ...] = ()) -> None:
+    def __init__(
+        self,
+        task: Task,
+        stuck_since: float,
+        claims: tuple[tuple[str, int], ...] = (),
+        devices: DeviceTable | None = None,
+    ) -> None:
         """*stuck_since*: a running pod that was to be gone before that is taken to be stuck."""
         self.task = task
         self.uid = task.uid
@@ -114,8 +120,10 @@ class TaskView:
         self.stage = _stage_of(task, stuck_since)
         self.node: Node | None = task.node
         shares = task.node is not None and self.request.shared is not None
-        self.groups: tuple[str, ...] = gpu_groups(task) if shares else ()
+        self.groups: tuple[str, ...] = groups_named(task) if shares else ()
         """The shared GPUs that it has."""
+        if shares and not self.groups and devices is not None and task.node is not None:
+            self.groups = devices.groups_of(task, task.node.row)
         self.tried: tuple[str, ...] = ()
         """Shared GPUs elsewhere that it, on its way out, was to have and did not get; KAI tells these of it."""
         self.lost = False
@@ -124,6 +132,8 @@ class TaskView:
         """Is its stage of this session's making?"""
         self.accepted: Amounts = NOTHING
         """What it counts in its queue where it is."""
+        self.began: Node | None = None
+        """Where it was when the session opened."""
         self.zones: ZonePlacement | None = None
         """What it has of the NUMA zones of its node, as far as that is known."""
 
@@ -136,6 +146,15 @@ class TaskView:
     def status(self) -> TaskStage:
         """Where it stands."""
         return self.stage
+
+    @property
+    def job_less(self) -> bool:
+        """Is it of no job that is seen?"""
+        try:
+            object.__getattribute__(self, "job")
+        except AttributeError:
+            return True
+        return False
 
     @property
     def node_name(self) -> str:
@@ -155,18 +174,6 @@ def _stage_of(task: Task, stuck_since: float) -> TaskStage:
         if deleted is not None and deleted.timestamp() < stuck_since:
             return TaskStage.STUCK
     return stage
-
-
-def gpu_groups(task: Task) -> tuple[str, ...]:
-    """The shared GPUs of a pod: as its labels or its bind say, else those that the ledger of devices has for it."""
-    for said in (task.labels, task.annotations):
-        many = sorted(value for key, value in said.items() if key.startswith(f"{GROUP_LABEL}/"))
-        if many:
-            return tuple(many)
-        one = said.get(GROUP_LABEL)
-        if one is not None:
-            return (one,)
-    return tuple(f"device-{d}" for d in task.devices)
 
 
 def group_notes(groups: tuple[str, ...]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from pumice.framework.session.refusals import Stage
 from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, minus, total
 from pumice.kai.view.asked_zones import zoned_request
 from pumice.kai.view.device_claims import ClaimedDevices, gpu_devices
-from pumice.kai.view.intake import take_in
+from pumice.kai.view.intake import KeptView, take_in
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.nodes import UNSYNCED, NodeLedger
 from pumice.kai.view.point_orders import WorldOrders
@@ -24,6 +24,7 @@ from pumice.kai.view.settings import KaiSettings, settings_of
 from pumice.kai.view.stage import ACTIVE, USED, TaskStage
 from pumice.kai.view.subgroups import chunk, is_eligible, piece_to_evict
 from pumice.kai.view.tasks import TaskRequest, TaskView, group_notes
+from pumice.kai.view.translating import translated
 from pumice.kai.view.wording import POD_ERRORS, JobError
 from pumice.kai.view.written_times import WrittenTimes
 from pumice.kai.view.zones import ZonedNode, ZonePlacement
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from pumice.framework.session.session import Session
 
 _OURS: Final = "pumice.kai."
+_KEPT: Final = "kai/view"
 
 
 @dataclass(slots=True)
@@ -56,6 +58,7 @@ class KaiWorld:
 
     def __init__(self, ssn: Session) -> None:
         ssn.search.by_rows = False
+        ssn.translate = lambda c: c if is_ours(c.fn) else translated(c, lambda: world_of(ssn))
         self.ssn = ssn
         state: ClusterState = ssn.state
         self.state = state
@@ -113,7 +116,16 @@ class KaiWorld:
         self.tasks: dict[str, TaskView] = {}
         self.jobs: dict[str, JobView] = {}
         self.queueless: list[Job] = []
-        take_in(self)
+        self.kept: KeptView
+        self.kept_key = (
+            *(state, self.settings, state.table.changed.position, state.queue_version),
+            *(state.versions.get("PriorityClass", 0), ssn.compat),
+        )
+        store = ssn.runtime.kept
+        kept: KeptView | None = store.pop(_KEPT, None)
+        lasts = kept is not None and kept.key == self.kept_key and self.claims is None and offered is None
+        lasts = lasts and not ssn.compat.kai_gpu_counts and not self.settings.initial
+        store[_KEPT] = take_in(self, kept if lasts else None)
 
     # -- points -----------------------------------------------------------------------------------------------------
     def only_kai(self, point: Any) -> bool:
@@ -174,7 +186,7 @@ class KaiWorld:
         only = job.only
         if only is not None:
             return [only] if is_eligible(only, real) else []
-        stamp, known = job.whole.changes, job.memo.get(real)
+        stamp, known = (self.ssn.runtime.cycle, job.whole.changes), job.memo.get(real)
         if known is None or known[0] != stamp:
             found = chunk(job.root, real, self.orders.members, self.orders.tasks)
             known = job.memo[real] = (stamp, found)
@@ -188,7 +200,7 @@ class KaiWorld:
                 return NOTHING
             request = only.request
             return request.quota if request.shared is None else self.asked(request)
-        stamp, known = job.whole.changes, job.memo.get("request")
+        stamp, known = (self.ssn.runtime.cycle, job.whole.changes), job.memo.get("request")
         if known is None or known[0] != stamp:
             asked = total(self.asked(t.request) for t in self.chunk(job, real=False))
             known = job.memo["request"] = (stamp, asked)
@@ -217,7 +229,13 @@ class KaiWorld:
     def changed(self, task: TaskView) -> None:
         """A task is not what it was."""
         self.version += 1
+        self.look_again(task.job)
         task.job.changes += 1
+
+    def look_again(self, job: JobView) -> None:
+        """What this session knows of a job is not kept for the next one."""
+        if self.state.followed is not None:
+            self.state.followed[job.job.uid] = job.job
 
     def count(self, task: TaskView, sign: int) -> None:
         """Count (+1) or no longer count (-1) what a task has in its queues."""
