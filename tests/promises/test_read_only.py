@@ -120,7 +120,7 @@ def roots() -> dict[str, Any]:
         "idle": NodeRows(table).idle[0],
         "some idle": NodeRows(table, np.array([0])).idle[0],
         "a column": NodeRows(table).take(table.pod_count),
-        "a matrix": NodeRows(table).matrix(table.idle, slice(0, 2)),
+        "a matrix": NodeRows(table).matrix("idle", slice(0, 2)),
     }
 
 

@@ -9,7 +9,8 @@ import pytest
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
 from pumice.framework.run_times import RUN_TIME_ANNOTATION
-from pumice.framework.session.runtime import Nomination, Runtime
+from pumice.framework.session.nominations import Nomination
+from pumice.framework.session.runtime import Runtime
 from pumice.model.api import Pod
 from pumice.model.events import ClusterEvent
 from pumice.scheduler.assembly import assemble, catalogue_of

@@ -15,6 +15,7 @@ from pumice.model.api import NetworkTopology, PodGroup, PodSpec
 from pumice.model.intents import Evict, Nominate
 from pumice.model.job import Job
 from pumice.model.status import TaskStatus
+from pumice.state.writing import unsealed
 from pumice.testing.builders import job, node, pod, queue
 from pumice.testing.scenario import Scenario
 
@@ -318,4 +319,6 @@ def test_jobs_that_ask_for_a_topology_are_left_to_gangpreempt() -> None:
     wanted: Job = scenario.job_of("high")
     assert wanted.group is not None
     force_setattr(wanted.group.spec, "network_topology", NetworkTopology(mode="hard", highest_tier_allowed=1))
+    with unsealed(wanted):
+        wanted.join(wanted.group)
     assert preempt(scenario).last.evictions == []

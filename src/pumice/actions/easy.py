@@ -5,21 +5,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from pumice.framework.placing.grounds import first_waiting
 from pumice.framework.placing.leaving import bind_placed
-from pumice.framework.placing.turns import ASKS as TURN_ASKS
-from pumice.framework.placing.turns import WAITS_FOR_RELEASE, Turns, place_job
+from pumice.framework.placing.serving import ASKS as SERVING_ASKS
+from pumice.framework.placing.serving import WAITS_FOR_RELEASE, Server, place_job
 from pumice.framework.placing.waiting_tasks import WaitingTasks
 from pumice.framework.plugin import Action
 from pumice.framework.points import table as points
 from pumice.framework.run_times import declared_run_time, started_at
-from pumice.framework.session.backlog import Visit
 from pumice.framework.session.nominations import spared, that_give_way
+from pumice.framework.session.pending_queue import QueueCursor, QueueLoop, first_waiting
 from pumice.framework.session.refusals import Refusal, Stage, stage_of_invalid
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import Operation, Statement
@@ -42,39 +40,42 @@ class EasyBackfill(Action):
 
     name = "easybackfill"
     arguments_read = ()
-    asks = (points.JOB_VALID, *TURN_ASKS)
+    asks = (points.JOB_VALID, *SERVING_ASKS)
 
     def execute(self, ssn: Session) -> None:
         """Try every waiting job once, best queue and best job first."""
         held: Reservation | None = None
-        turns = Turns(ssn)
-        while (turn := turns.next()) is not None:
-            queue, visit = turn
-            job = _next(ssn, queue, visit, held)
+
+        def place(queue: Queue, job: Job, tasks: WaitingTasks) -> bool:
+            return _place(ssn, queue, job, held, tasks)
+
+        server, loop = Server(ssn, place), QueueLoop(ssn)
+        for queue, cursor in loop:
+            job = _next(ssn, queue, cursor, held)
             if job is None:
                 continue
-            served = turns.serve(queue, visit, job, partial(_place, ssn, queue, job, held))
+            served = server.serve(queue, cursor, job)
             if not served and held is None and not job.is_ready:
                 held = reserve(ssn, job)
-            turns.put_back(queue)
+            loop.put_back(queue)
 
 
-def _next(ssn: Session, queue: Queue, visit: Visit, held: Reservation | None) -> Job | None:
+def _next(ssn: Session, queue: Queue, cursor: QueueCursor, held: Reservation | None) -> Job | None:
     """The next job that is worth trying. Once there is a reservation, those that are known to be in vain are not."""
-    while visit:
-        job = visit.pop()
+    while cursor:
+        job = cursor.pop()
         if held is not None:
             if held.refuses(job):
                 ssn.outcome.refusals.add(job, held.refusal)
                 continue
             error = (
                 ssn.search.chooser.why_not.hopeless(task)
-                if (task := first_waiting(job)) is not None and visit.shared
+                if (task := first_waiting(job)) is not None and cursor.shared
                 else None
             )
             if error is not None and not that_give_way(ssn, queue, job) and not spared(ssn, job):
                 refusal = Refusal(Stage.NODES, error=error)
-                visit.pass_over(ssn.outcome.refusals, job, refusal)
+                cursor.reject_group(ssn.outcome.refusals, job, refusal)
                 continue
         valid = ssn.job_valid(job)
         if valid:

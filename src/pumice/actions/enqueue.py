@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from pumice.framework.plugin import Action
 from pumice.framework.points import table as points
-from pumice.framework.session.backlog import Visit
+from pumice.framework.session.pending_queue import QueueCursor
 from pumice.framework.session.refusals import Refusal, Stage
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
@@ -38,26 +38,26 @@ class Enqueue(Action):
             return key if key is not None else job.uid
 
         admissions = ssn.orders.admissions(group, lasts=ssn.enqueue_keys_last())
-        visits = {name: admissions.visit(name) for name in admissions.queues()}
-        queues = ssn.orders.queue_heap(ssn.queues[name] for name in visits)
-        since: dict[str, Visit] = {}  # the queues of whom somebody was asked since a job was last let in
+        cursors = admissions.cursors()
+        queues = ssn.orders.queue_heap(ssn.queues[name] for name in cursors)
+        since: dict[str, QueueCursor] = {}  # the queues of whom somebody was asked since a job was last let in
         while queues:
             queue = queues.pop()
-            visit = visits[queue.name]
-            if not visit:
+            cursor = cursors[queue.name]
+            if not cursor:
                 continue
-            since[queue.name] = visit
-            job = visit.pop()
+            since[queue.name] = cursor
+            job = cursor.pop()
             refusal = self._ask(ssn, job)
             if refusal is None:
                 for other in since.values():  # votes may be other now; queues that came before this one are done
-                    other.go_on(ssn.outcome.refusals, visit.key if other is visit else None)
+                    other.flush(ssn.outcome.refusals, cursor.key if other is cursor else None)
                 since.clear()
             else:
-                visit.park(refusal)
+                cursor.park(refusal)
             queues.push(queue)
-        for visit in since.values():
-            visit.go_on(ssn.outcome.refusals)
+        for cursor in since.values():
+            cursor.flush(ssn.outcome.refusals)
 
     def _alone(self, ssn: Session, job: Job) -> None:
         """Ask for the only pending job: there is no order to be made."""

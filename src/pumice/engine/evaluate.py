@@ -23,12 +23,14 @@ from pumice.engine.rows import NodeRows, asked_lines
 from pumice.engine.scope import Scope
 from pumice.engine.static_answers import StaticAnswers
 from pumice.engine.views import (
+    SEVERITY,
     Answer,
     Bools,
     ClassView,
     Filter,
     Floats,
     Index,
+    Reasons,
     Scorer,
     ViewCache,
 )
@@ -97,7 +99,7 @@ class Evaluator(StaticAnswers):
         if view.size == size and view.touched_at == touched_at and view.changed_at == changed_at:
             return
         touched = table.touched.since(view.touched_at) if view.size == size else None
-        changed = table.changed.since(view.changed_at) if view.size == size else None
+        changed = set[int]() if view.changed_at == changed_at else table.changed.since(view.changed_at)
         if touched is None or changed is None or len(touched) + len(changed) > size // 2:
             self._evaluate_all(view, task)
         else:
@@ -145,11 +147,9 @@ class Evaluator(StaticAnswers):
         """What follows the ledgers, for some rows or all."""
         rows, at = self._rows(index)
         size = len(rows)
-        code, severity = self._combine(view, at, self._node_answers(view, task, rows), size)
-        ok = fits = self._fits(task, rows)
-        opposed = bool(np.count_nonzero(code))
-        if opposed:
-            ok = (code == 0) & fits
+        code, severity = self._objections(view, task, rows, at)
+        fits = self._fits(task, rows)
+        ok = fits if code is None else (code == 0) & fits
         open_rows = np.count_nonzero(ok)
         if open_rows:
             score = self._score_rows(view, task, rows, at)
@@ -157,30 +157,59 @@ class Evaluator(StaticAnswers):
                 view.stale[at] = False
         else:  # scored if anybody asks: what fits nowhere now may be looked at once something is released
             score = view.score[at]
-            view.stale[at] = True
-            view.any_stale = True
+            view.stale[at] = view.any_stale = True
         if size < (self.table.size if index is None else len(index)):
             gone = index if index is not None else np.arange(self.table.size)
-            view.code[gone] = GONE
-            view.severity[gone] = 2
-            view.masked[gone] = _NEG_INF
-            view.idle_ok[gone] = False
-            opposed = True
-        if opposed or view.opposed:
-            view.code[at], view.severity[at] = code, severity
+            view.code[gone], view.severity[gone] = GONE, 2
+            view.masked[gone], view.idle_ok[gone] = _NEG_INF, False
+            view.opposed = True
+        if code is not None or view.opposed:
+            view.code[at], view.severity[at] = (0, 0) if code is None or severity is None else (code, severity)
             view.opposed = True
         view.score[at], view.idle_ok[at] = score, fits
         view.masked[at] = score if open_rows == size else np.where(ok, score, _NEG_INF)
 
+    def _objections(self, view: ClassView, task: Task, rows: NodeRows, at: slice | Index) -> Answer | tuple[None, None]:
+        """First objection and its plugin's severity by row, plugin by plugin; None where nobody objects to any row."""
+        code: Reasons | None = None
+        severity: npt.NDArray[np.int8] | None = None
+        for g, group in enumerate(view.groups):
+            own: Reasons | None = None
+            level: npt.NDArray[np.int8] | None = None
+            if not view.clear[g]:
+                own, level = view.static_code[g][at], view.static_severity[g][at]
+            for f in group.node:
+                if rows.extra is not None and not f.batch:
+                    continue  # about imagined tasks scalar callbacks are asked one by one
+                said = self.objections(f, task, rows)
+                if said is None:
+                    continue
+                if own is None or level is None:
+                    own, level = said, SEVERITY.of(said)
+                else:
+                    own, level = f.merge(own, said), np.maximum(level, SEVERITY.of(said))
+            if own is None or level is None:
+                continue
+            if code is None or severity is None:
+                code, severity = own, level
+            else:
+                severity = np.where(code == 0, level, severity)
+                code = group.merge(code, own)
+        if code is None or severity is None:
+            return self._nobody_objects(len(rows)) if self._unopposed and not view.groups else (None, None)
+        return code, severity
+
     def _score_rows(self, view: ClassView, task: Task, rows: NodeRows, at: slice | Index) -> Floats:
         """The scores of rows that need no look at the other candidates."""
-        score = view.static_score[at]
+        score = view.static_score[at] if view.static_scorers or not view.node_scorers else None
         if view.node_scorers:
-            score = view.node_scorers[0].merge(score, self._ask_scorers(view.node_scorers, task, rows))
+            own = self._ask_scorers(view.node_scorers, task, rows)
+            score = view.node_scorers[0].merge(self.unscored if score is None else score, own)
         for n, scorer in enumerate(view.normalized):
             raw = view.raws[n]
             if scorer.scope is Scope.NODE and raw is not None:
                 raw[at] = self.ask_scorer(scorer, task, rows)
+        assert score is not None
         return score
 
     def scores(self, view: ClassView, task: Task, index: Index) -> Floats:
@@ -199,10 +228,10 @@ class Evaluator(StaticAnswers):
             fits = np.ones(len(rows), dtype=np.bool_)
         elif rows.extra is None and max(klass.fit_dims) < table.width:
             lines, wanted = asked_lines(klass)
-            free = rows.matrix(table.idle, lines)
+            free = rows.matrix("idle", lines)
             enough = free >= wanted
             if table.in_flux:
-                enough &= free + rows.matrix(table.releasing, lines) - rows.matrix(table.pipelined, lines) >= wanted
+                enough &= free + rows.matrix("releasing", lines) - rows.matrix("pipelined", lines) >= wanted
             fits = np.logical_and.reduce(enough, axis=0)
         else:
             fits = np.ones(len(rows), dtype=np.bool_)
@@ -218,10 +247,6 @@ class Evaluator(StaticAnswers):
         """Does it follow from a row's amounts alone whether there is room? Not where parts of devices are in use."""
         devices = self.table.devices
         return klass.gpu is None or devices is None or devices.follows_amounts(klass.gpu)
-
-    def _node_answers(self, view: ClassView, task: Task, rows: NodeRows) -> list[Answer | None]:
-        """Per plugin, what its filters that follow the ledgers say; None where it has none."""
-        return [self._ask_filters(group.node, task, rows) if group.node else None for group in view.groups]
 
     # -- on demand ------------------------------------------------------------------------------------------------
     def future_ok(self, view: ClassView) -> Bools:
@@ -255,12 +280,8 @@ class Evaluator(StaticAnswers):
         """Rows as they would be after *extra* more tasks of the class: (fits, score), scalar callbacks left out."""
         task = view.task
         rows = NodeRows(self.table, index, extra, task.klass)
-        answers: list[Answer | None] = []
-        for group in view.groups:
-            batch = [f for f in group.node if f.batch]
-            answers.append(self._ask_filters(batch, task, rows) if batch else None)
-        code, _ = self._combine(view, index, answers, len(index))
-        fits = code == 0
+        code, _ = self._objections(view, task, rows, index)
+        fits = np.ones(len(index), dtype=np.bool_) if code is None else code == 0
         if task.klass.gpu is not None and self.table.devices is not None and not self.room_by_amounts(task.klass):
             fits = fits & self.table.devices.fits(index, task.klass.gpu, extra)
         score = view.static_score[index]

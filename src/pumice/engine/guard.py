@@ -24,6 +24,9 @@ class RowGuard(Protocol):
         :raises Unfit: a batch score refuses to let the task be placed at all.
         """
 
+    def objections_or_none(self, f: Filter, task: Task, rows: NodeRows, nodes: Sequence[Node]) -> Reasons | None:
+        """The same; None where it has no objection to any row."""
+
     def objection(self, f: Filter, task: Task, node: Node) -> int:
         """What a filter that is asked about single nodes has against one: the number of a reason, or 0."""
 

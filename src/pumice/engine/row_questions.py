@@ -21,7 +21,6 @@ from pumice.engine.views import (
     Filter,
     Floats,
     Group,
-    Index,
     Reasons,
     Scorer,
     ViewCache,
@@ -120,7 +119,7 @@ class RowQuestions:
         severity: npt.NDArray[np.int8] | None = None
         for f in filters:
             own = self.ask_filter(f, task, rows)
-            level = SEVERITY.of(own) if np.count_nonzero(own) else np.zeros(len(own), dtype=np.int8)
+            level = SEVERITY.of(own)
             if code is None or severity is None:
                 code, severity = own, level
             else:
@@ -140,8 +139,15 @@ class RowQuestions:
 
     def ask_filter(self, f: Filter, task: Task, rows: NodeRows) -> Reasons:
         """One filter about some rows: a reason number per row, 0 where it has no objection."""
-        task = self._shown(f, task)
+        if f.key is None:
+            task = self._shown(f, task)
         return self.guard.objections(f, task, rows, () if f.batch else _nodes(rows, task))
+
+    def objections(self, f: Filter, task: Task, rows: NodeRows) -> Reasons | None:
+        """The same; None where it has no objection to any row."""
+        if f.key is None:
+            task = self._shown(f, task)
+        return self.guard.objections_or_none(f, task, rows, () if f.batch else _nodes(rows, task))
 
     def _ask_scorers(self, scorers: Sequence[Scorer], task: Task, rows: NodeRows) -> Floats:
         total = self._ask(scorers[0], task, rows)
@@ -161,30 +167,9 @@ class RowQuestions:
         return self.guard.finite(s, task, self._ask(s, task, rows))
 
     def _ask(self, s: Scorer, task: Task, rows: NodeRows) -> Floats:
-        task = self._shown(s, task)
+        if s.key is None:
+            task = self._shown(s, task)
         return self.guard.scores(s, task, rows, () if s.batch else _nodes(rows, task))
-
-    def _combine(self, view: ClassView, at: slice | Index, answers: Sequence[Answer | None], size: int) -> Answer:
-        """First objection and its plugin's severity, plugin by plugin."""
-        code: Reasons | None = None
-        severity: npt.NDArray[np.int8] | None = None
-        for g, answer in enumerate(answers):
-            merge = view.groups[g].merge
-            if view.clear[g] and answer is not None:
-                own, level = answer
-            else:
-                own, level = view.static_code[g][at], view.static_severity[g][at]
-                if answer is not None:
-                    level = np.maximum(level, answer[1])
-                    own = merge(own, answer[0])
-            if code is None or severity is None:
-                code, severity = own, level
-            else:
-                severity = np.where(code == 0, level, severity)
-                code = merge(code, own)
-        if code is None or severity is None:
-            return self._nobody_objects(size)
-        return code, severity
 
     def _nobody_objects(self, size: int) -> Answer:
         code = np.full(size, self._unopposed, dtype=np.int32)

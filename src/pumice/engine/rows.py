@@ -5,7 +5,7 @@ An array is either a view of the table that cannot be written, or a copy of your
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,9 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 G = TypeVar("G", bound=np.generic)
 
+_ONE: Final = slice(0, 1)
 FEW_ROWS: Final = 64
-"""Of so many rows a whole ledger is taken at once."""
+"""Of so many rows all ledgers are taken at once."""
 
 
 def read_only(array: npt.NDArray[G]) -> npt.NDArray[G]:
@@ -98,7 +99,7 @@ class LabelColumns:
 class NodeRows:
     """Some rows of the node table. With *extra*, each row as it would be after so many more tasks of *klass*."""
 
-    __slots__ = ("_extra", "_gathered", "_index", "_klass", "_size", "_table")
+    __slots__ = ("_extra", "_few", "_index", "_klass", "_size", "_table")
 
     def __init__(
         self,
@@ -110,8 +111,8 @@ class NodeRows:
         self._table = table
         self._index, self._extra, self._klass = index, extra, klass
         self._size = table.size if index is None else len(index)
-        self._gathered: dict[int, tuple[npt.NDArray[Any], npt.NDArray[Any]]] = {}
-        """The rows' part of whole ledgers, where the rows are few: it is taken once for all who ask."""
+        self._few: Ints | None = None
+        """All ledgers of the rows, where the rows are few: taken once for every callback that reads them."""
 
     def __len__(self) -> int:
         return self._size
@@ -141,27 +142,26 @@ class NodeRows:
         return read_only(column[: self._size]) if self._index is None else column.take(self._index)
 
     def part(self, matrix: Ints) -> tuple[Ints, npt.NDArray[np.intp] | None]:
-        """The rows' part of a ledger: all dimensions at once where they are few, else (ledger, rows to take)."""
-        if self._index is None:
-            return read_only(matrix[:, : self._size]), None
-        return (self._gather(matrix), None) if self._size <= FEW_ROWS else (matrix, self._index)
+        """(ledger, rows to take) of a whole ledger."""
+        return (read_only(matrix[:, : self._size]), None) if self._index is None else (matrix, self._index)
 
-    def _gather(self, ledger: npt.NDArray[G]) -> npt.NDArray[G]:
-        known = self._gathered.get(id(ledger))
-        if known is not None and known[0] is ledger:
-            return known[1]
-        assert self._index is not None
-        gathered = ledger.take(self._index, axis=1)
-        gathered.flags.writeable = False
-        self._gathered[id(ledger)] = ledger, gathered
-        return gathered
-
-    def matrix(self, ledger: npt.NDArray[G], dims: slice | npt.NDArray[np.intp]) -> npt.NDArray[G]:
+    def matrix(self, ledger: str, dims: slice | npt.NDArray[np.intp]) -> Ints:
         """The rows' part of some dimensions of a ledger, one line each, as it stands (imagined tasks not added)."""
-        if self._index is not None and self._size <= FEW_ROWS:
-            few: npt.NDArray[G] = self._gather(ledger)[dims]
-            return few
-        lines: npt.NDArray[G] = ledger[dims]
+        first = self._table.first_line[ledger]
+        lines = slice(first + dims.start, first + dims.stop) if isinstance(dims, slice) else dims + first
+        block = self._table.block
+        if self._index is None:
+            return read_only(block[lines, : self._size])
+        if self._size > FEW_ROWS:
+            return block[lines].take(self._index, axis=1)
+        if self._few is None:
+            self._few = block.take(self._index, axis=1)
+            self._few.flags.writeable = False
+        return self._few[lines]
+
+    def offered(self, dims: slice | npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
+        """What the rows offer of some dimensions, one line each, to divide by."""
+        lines = self._table.offered[dims]
         return read_only(lines[:, : self._size]) if self._index is None else lines.take(self._index, axis=1)
 
     def adjusted(self, column: Ints, d: int, sign: int) -> Ints:
@@ -208,7 +208,7 @@ class NodeRows:
 
     def nonzero_requested(self, which: int) -> Ints:
         """Cpu (0) or memory (1) as kube-scheduler counts it, with defaults for containers that ask for none."""
-        base = self.take(self._table.nonzero_requested[which])
+        base = self.matrix("nonzero_requested", slice(which, which + 1))[0]
         if self._extra is not None and self._klass is not None:
             amount = self._klass.nonzero_cpu if which == 0 else self._klass.nonzero_memory
             base = base + amount * self._extra
@@ -217,12 +217,13 @@ class NodeRows:
     @property
     def pod_count(self) -> Ints:
         """Pods on the rows as kube-scheduler counts them."""
-        base = self.take(self._table.pod_count)
-        return np.asarray(base if self._extra is None else base + self._extra, dtype=np.int64)
+        base: Ints = self.matrix("pod_count", _ONE)[0]
+        return base if self._extra is None else base + self._extra
 
     @property
     def max_pods(self) -> Ints:
-        return np.asarray(self.take(self._table.max_pods), dtype=np.int64)
+        most: Ints = self.matrix("max_pods", _ONE)[0]
+        return most
 
     @property
     def labels(self) -> LabelColumns:

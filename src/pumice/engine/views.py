@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pumice.engine.fit_count import FitCount
 from pumice.engine.incremental import IncrementalFilter, IncrementalScore
 from pumice.engine.scope import Scope
-from pumice.engine.vain import FitsNowhere
+from pumice.engine.unschedulable import UnschedulableClasses
 from pumice.model.reason import Code, reason_count, reason_of
 from pumice.model.task import Task
 
@@ -194,7 +194,7 @@ class ViewCache:
         """What callbacks without a key were seen to read of a task."""
         self.static: dict[Hashable, tuple[int, Reasons, npt.NDArray[np.int8], bool]] = {}
         self.raws: dict[Hashable, tuple[int, Floats, bool]] = {}
-        self.nowhere = FitsNowhere()
+        self.unschedulable = UnschedulableClasses()
 
     def use(self, signature: Hashable) -> None:
         """Drop everything if what was asked is no longer what will be asked."""
@@ -203,7 +203,7 @@ class ViewCache:
             self.reads.clear()
             self.static.clear()
             self.raws.clear()
-            self.nowhere.clear()
+            self.unschedulable.clear()
             self.signature = signature
 
     def trim(self, size: int) -> None:

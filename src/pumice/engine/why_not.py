@@ -33,14 +33,14 @@ class WhyNot:
         if not evaluator.fits_by_class:
             return None
         key = evaluator.key_of(task)
-        if evaluator.cache.nowhere.stands(key, evaluator.table):
+        if evaluator.cache.unschedulable.contains(key, evaluator.table):
             return self._error_of(key, task)
         view = evaluator.view(task)
         now = view.masked.max(initial=-np.inf) > -np.inf
         if now or (evaluator.table.in_flux and ((view.code == 0) & evaluator.future_ok(view)).any()):
-            evaluator.cache.nowhere.forget(key)
+            evaluator.cache.unschedulable.discard(key)
             return None
-        evaluator.cache.nowhere.note(key, task.klass, evaluator.table, view.open_rows())
+        evaluator.cache.unschedulable.add(key, task.klass, evaluator.table, view.open_rows())
         return self._error_of(key, task)
 
     def known_hopeless(self, task: Task) -> FitError | None:
@@ -49,7 +49,7 @@ class WhyNot:
         if not evaluator.fits_by_class:
             return None
         key = evaluator.key_of(task)
-        return self._error_of(key, task) if evaluator.cache.nowhere.stands(key, evaluator.table) else None
+        return self._error_of(key, task) if evaluator.cache.unschedulable.contains(key, evaluator.table) else None
 
     def _error_of(self, key: Hashable, task: Task) -> FitError:
         """Why a class fits nowhere, counted when somebody asks; one for all its tasks while no row changes."""

@@ -154,8 +154,19 @@ class Job(TaskGroup):
 
     __slots__ = (
         *("_allocated", "_contribution", "_held", "_pending", "_sub_jobs", "_total", "allocated", "annotations"),
-        *("creation", "group", "held", "in_session", "labels", "min_resources", "name", "namespace", "pending"),
-        *("phase", "priority", "problem", "queue", "role_minimums", "role_total", "sub_jobs", "together"),
+        *(
+            "creation",
+            "group",
+            "has_topology",
+            "held",
+            "in_session",
+            "labels",
+            "min_resources",
+            "name",
+            "namespace",
+            "pending",
+        ),
+        *("phase", "policies", "priority", "problem", "queue", "role_minimums", "role_total", "sub_jobs", "together"),
         *("total_request", "uid"),
     )
 
@@ -174,6 +185,10 @@ class Job(TaskGroup):
     """What the PodGroup says it needs at least; None where it says nothing."""
     sub_jobs: SubJobMap
     group: PodGroup | None
+    policies: tuple[SubGroupPolicy, ...]
+    """Its sub-group policies."""
+    has_topology: bool
+    """Does the job or one of its policies ask for a network topology?"""
     problem: str
     """What is wrong with its PodGroup, or nothing; a job with a problem is not scheduled."""
     in_session: bool
@@ -195,7 +210,7 @@ class Job(TaskGroup):
         super().__init__()
         self.uid = f"{namespace}/{name}"
         self.namespace, self.name = namespace, name
-        self.group = None
+        self.join(None)
         self.queue = ""
         self.priority = 0
         self.creation = 0.0
@@ -259,22 +274,18 @@ class Job(TaskGroup):
         return self.group is None or self.phase in ("", JobPhase.PENDING)
 
     @property
-    def policies(self) -> tuple[SubGroupPolicy, ...]:
-        """Its sub-group policies."""
-        return (self.group.spec.sub_group_policy if self.group else None) or ()
-
-    @property
     def topology(self) -> NetworkTopology | None:
         """Its network topology request."""
         return self.group.spec.network_topology if self.group else None
 
-    @property
-    def has_topology(self) -> bool:
-        """Does the job or one of its policies ask for a network topology?"""
-        spec = self.group.spec if self.group else None
-        if spec is None or (spec.network_topology is None and not spec.sub_group_policy):
-            return False
-        return spec.network_topology is not None or any(p.network_topology is not None for p in self.policies)
+    def join(self, group: PodGroup | None) -> None:
+        """Take over what the PodGroup says of parts and topology; None: it has none. For the state."""
+        spec = group.spec if group is not None else None
+        self.group = group
+        self.policies = (spec.sub_group_policy if spec is not None else None) or ()
+        self.has_topology = spec is not None and (
+            spec.network_topology is not None or any(p.network_topology is not None for p in self.policies)
+        )
 
     def whole(self) -> SubJob:
         """The whole job as one sub-job: what a job without policies is to those who ask by sub-job."""

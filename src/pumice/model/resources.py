@@ -69,8 +69,10 @@ def _le(left: Number, right: Number) -> bool:
 class Resources:
     """An immutable vector over resource names. Reading: ``r.milli_cpu``, ``r.memory``, ``r["nvidia.com/gpu"]``."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("_hash", "_values")
     _values: Mapping[int, Number]
+    _hash: int
+    """Made when first asked for: of a sum that is kept it must not be asked."""
 
     def __init__(self, values: Mapping[int, Number] | None = None) -> None:
         self._values = values if values is not None else {}
@@ -163,7 +165,12 @@ class Resources:
         return self._values == other._values or all(self.get(d) == other.get(d) for d in self.dims() | other.dims())
 
     def __hash__(self) -> int:
-        return hash(frozenset([(d, v) for d, v in self._values.items() if v]))
+        try:
+            return self._hash
+        except AttributeError:
+            found = hash(frozenset([(d, v) for d, v in self._values.items() if v]))
+            object.__setattr__(self, "_hash", found)
+            return found
 
     def __repr__(self) -> str:
         return f"Resources({', '.join(f'{n}={v}' for n, v in self.as_written().items())})"

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.allocatable_floats import AllocatableFloats
 from pumice.engine.rows import NodeRows, lines_of
 from pumice.engine.scope import Scope
 from pumice.engine.views import same_class
@@ -47,26 +46,23 @@ class Binpack(Plugin):
         self._requests: dict[int, npt.NDArray[np.int64]] = {}
 
     def on_session_open(self, ssn: Session) -> None:
-        self.on_session_reopen(ssn)
         if self._weight:
             ssn.add_batch_node_order_fn(self.name, self._score, scope=Scope.NODE, key=same_class, amounts_only=True)
 
     def on_session_reopen(self, ssn: Session) -> bool:
-        self._offers = AllocatableFloats.kept(ssn.runtime.kept, ssn.state.table)
         return True
 
     def _score(self, task: Task, rows: NodeRows) -> Floats:
         plan = self._plan(task.klass)
         if not plan.divisor:
             return np.zeros(len(rows))
-        offered, plain = self._offers.of(plan.dims, rows)
         requests = self._asked(task.klass, plan)
-        after = rows.matrix(rows.table.used, plan.lines) + requests
+        after = rows.matrix("used", plan.lines) + requests
         if rows.extra is not None:
             after += requests * rows.extra
-        if not plain:
-            return self._with_gaps(plan, after, rows)
-        return self._filled(plan, after, offered)
+        if not rows.table.all_offer(plan.dims):
+            return self._with_gaps(plan, after, rows.matrix("allocatable", plan.lines))
+        return self._filled(plan, after, rows.offered(plan.lines))
 
     def _filled(self, plan: _Plan, after: npt.NDArray[np.int64] | Floats, offered: Floats) -> Floats:
         """How full nodes would be *after* it."""
@@ -85,9 +81,8 @@ class Binpack(Plugin):
             total[over] = 0.0
         return total
 
-    def _with_gaps(self, plan: _Plan, after: npt.NDArray[np.int64], rows: NodeRows) -> Floats:
+    def _with_gaps(self, plan: _Plan, after: npt.NDArray[np.int64], offered: npt.NDArray[np.int64]) -> Floats:
         """The same where some nodes do not offer some resource: it adds nothing there."""
-        offered = rows.matrix(rows.table.allocatable, plan.lines)
         there = offered > 0
         parts = np.where(there, after * plan.weights / np.where(there, offered, 1), 0.0)
         total: Floats = np.add.reduce(parts, axis=0) / plan.divisor * (100 * self._weight)

@@ -14,8 +14,9 @@ from pumice.extender.asking.caller import ReplayCallers
 from pumice.extender.plugin import CALLERS
 from pumice.framework.points.health import Health
 from pumice.framework.registry import Registry
+from pumice.framework.session.nominations import Nomination
 from pumice.framework.session.rounds import Turn, Turns
-from pumice.framework.session.runtime import Nomination, Runtime
+from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session, Shard
 from pumice.model.api import AnyObject
 from pumice.model.intents import Bind, Evict, Intent, Nominate

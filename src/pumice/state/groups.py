@@ -82,7 +82,7 @@ def _take_over(state: ClusterState, job: Job, obj: PodGroup) -> None:
         if isinstance(exc, TooManyNames):
             state.unnamed["PodGroup", obj.key] = obj
     with unsealed(job):
-        job.group = obj
+        job.join(obj)
         job.problem = problem
         job.queue = said.queue or state.default_queue
         job.together = said.together
@@ -186,7 +186,7 @@ def group_gone(state: ClusterState, key: str, kind: str = PodGroup.kind_name) ->
         return
     _leave_queue(state, job)
     with unsealed(job):
-        job.group = None
+        job.join(None)
         job.phase = ""
         job.min_resources = None
         job.together = False

@@ -24,6 +24,8 @@ _ODD: Final = 0x9E3779B97F4A7C15
 """Its powers are spread evenly over all numbers."""
 LEDGERS: Final = ("allocatable", "capacity", "idle", "used", "releasing", "pipelined", "evicted")
 _ALL: Final = len(LEDGERS)
+EXACT: Final = 2.0**46
+"""Up to here 100 times an amount, divided and cut off, is the same in floating point as in whole numbers."""
 _IDLE, _USED, _RELEASING, _PIPELINED = (LEDGERS.index(name) for name in ("idle", "used", "releasing", "pipelined"))
 
 
@@ -91,6 +93,8 @@ class NodeTable:
         self.size = 0
         self._cap = 64
         self.width = max(8, dim_count())
+        self.offered: npt.NDArray[np.float64] = np.zeros((self.width, self._cap))
+        """`allocatable` as floating-point numbers, which scores divide by."""
         self._lay_out(np.zeros((len(LEDGERS) * self.width + 4, self._cap), dtype=np.int64))
         self.valid: npt.NDArray[np.bool_] = np.zeros(self._cap, dtype=np.bool_)
         self.unschedulable: npt.NDArray[np.bool_] = np.zeros(self._cap, dtype=np.bool_)
@@ -110,6 +114,8 @@ class NodeTable:
         self._rank_stale = False
         self.devices: DeviceTable | None = None
         """The GPU devices of the nodes, where somebody counts them."""
+        self._offers: dict[tuple[int, ...], bool] = {}
+        self._offers_at = -1
         self.touched = RowLog()
         """Rows whose ledgers changed."""
         self.changed = RowLog()
@@ -118,12 +124,32 @@ class NodeTable:
     # -- shape ----------------------------------------------------------------------------------------------------
     def _lay_out(self, block: Ints) -> None:
         """Let all amounts be lines of one *block*, so that those of a row are one column of it."""
-        self._block = block
+        self.block = block
         self.cells = memoryview(cast(Any, block))
         """The same, for who writes single amounts: at a third of the cost. Line, then row."""
         for n, name in enumerate(LEDGERS):
             setattr(self, name, block[n * self.width : (n + 1) * self.width])
-        self.nonzero_requested, self.pod_count, self.max_pods = block[-4:-2], block[-2], block[-1]
+        last = len(LEDGERS) * self.width
+        self.nonzero_requested, self.pod_count, self.max_pods = block[last : last + 2], block[last + 2], block[last + 3]
+        self.first_line = {name: n * self.width for n, name in enumerate(LEDGERS)}
+        """Where in `block` the lines of each ledger begin."""
+        self.first_line |= {"nonzero_requested": last, "pod_count": last + 2, "max_pods": last + 3}
+
+    def all_offer(self, dims: tuple[int, ...]) -> bool:
+        """Report whether every node offers some of each resource, and none more than floating point divides exactly.
+
+        Key: resources; value: that; valid until a node object changes.
+        """
+        if self._offers_at != self.changed.position:
+            self._offers, self._offers_at = {}, self.changed.position
+        known = self._offers.get(dims)
+        if known is None:
+            known = max(dims, default=0) < self.width
+            if known and self.size:
+                amounts = self.allocatable[list(dims), : self.size][:, self.valid[: self.size]]
+                known = not amounts.size or bool(amounts.min() > 0 and amounts.max() <= EXACT)
+            self._offers[dims] = known
+        return known
 
     @property
     def line_of_idle(self) -> int:
@@ -135,19 +161,21 @@ class NodeTable:
         want = dim_count()
         if want <= self.width:
             return
-        old, before = self._block, self.width
+        old, before = self.block, self.width
         self.width = want + 8
         block = np.zeros((len(LEDGERS) * self.width + 4, self._cap), dtype=np.int64)
         for n in range(len(LEDGERS)):
             block[n * self.width : n * self.width + before] = old[n * before : (n + 1) * before]
         block[-4:] = old[-4:]
         self._lay_out(block)
+        self.offered = self.allocatable.astype(np.float64)
 
     def _grow(self) -> None:
         cap = self._cap * 2
-        block = np.zeros((len(self._block), cap), dtype=np.int64)
-        block[:, : self._cap] = self._block
+        block = np.zeros((len(self.block), cap), dtype=np.int64)
+        block[:, : self._cap] = self.block
         self._lay_out(block)
+        self.offered = self.allocatable.astype(np.float64)
         for name in ("valid", "unschedulable", "taint_set", "rank"):
             column = getattr(self, name)
             wider = np.zeros(cap, dtype=column.dtype)
@@ -181,7 +209,8 @@ class NodeTable:
     def remove(self, node: Node) -> None:
         """Free a node's row."""
         row = node.row
-        self._block[:, row] = 0
+        self.block[:, row] = 0
+        self.offered[:, row] = 0.0
         self.taint_set[row] = 0
         self.valid[row] = self.unschedulable[row] = False
         for codes, _ in self._labels.values():
@@ -196,7 +225,7 @@ class NodeTable:
     # -- amounts --------------------------------------------------------------------------------------------------
     def amounts_of(self, row: int) -> bytes:
         """Equal for rows that hold equal amounts; that of a free row is like no other."""
-        return self._block[:, row].tobytes() if self.valid[row] else b""
+        return self.block[:, row].tobytes() if self.valid[row] else b""
 
     def free_soon(self, d: int, row: int) -> int:
         """What a row will have free of a resource once what is being released is gone, less what is promised."""
@@ -271,7 +300,7 @@ class NodeTable:
         for d, allocatable, capacity in amounts:
             more: int = allocatable - cells[d, row]
             if more:
-                cells[d, row] = allocatable
+                cells[d, row] = self.offered[d, row] = allocatable
                 cells[_IDLE * width + d, row] += more
                 grown.append((d, more))
             cells[width + d, row] = capacity
@@ -308,7 +337,7 @@ class NodeTable:
                 by += [times * v for _, v in klass.items]
         at = np.array(lines)[:, None] * self._cap + np.array(rows)  # as one line, which is the quickest to write
         more = np.array(by).repeat(len(rows)) if each == 1 else (np.array(by)[:, None] * np.array(each)).ravel()
-        self._block.reshape(-1)[at.ravel()] += more
+        self.block.reshape(-1)[at.ravel()] += more
         self.touched.extend(rows)
 
     def place(self, row: int, klass: TaskClass, times: int) -> None:

@@ -18,8 +18,7 @@ from pumice.actions.preempt import Preempt
 from pumice.actions.reclaim import Reclaim
 from pumice.actions.shuffle import Shuffle
 from pumice.framework.registry import default_registry
-from pumice.framework.session.nominations import hold_rooms
-from pumice.framework.session.runtime import Nomination
+from pumice.framework.session.nominations import Nomination, hold_rooms
 from pumice.model.intents import Bind, Evict
 from pumice.model.keys import RUN_TIME_ANNOTATION
 from pumice.model.status import JobPhase, TaskStatus

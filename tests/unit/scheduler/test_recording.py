@@ -15,7 +15,8 @@ from pumice.config import DEFAULT_CONF, load
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.health import Health
 from pumice.framework.registry import default_registry
-from pumice.framework.session.runtime import Nomination, Runtime
+from pumice.framework.session.nominations import Nomination
+from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session
 from pumice.saved.redact import redacted
 from pumice.scheduler.assembly import assemble, catalogue_of

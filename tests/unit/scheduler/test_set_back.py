@@ -8,9 +8,8 @@ from typing import Any
 
 from pumice.config import load
 from pumice.framework.registry import default_registry
-from pumice.framework.session.nominations import HOLD_SECONDS
+from pumice.framework.session.nominations import HOLD_SECONDS, Nomination
 from pumice.framework.session.rounds import Turn
-from pumice.framework.session.runtime import Nomination
 from pumice.model.events import ClusterEvent, EvictFailed, Seen
 from pumice.model.intents import Bind, Evict
 from pumice.scheduler.assembly import assemble, catalogue_of

@@ -12,7 +12,8 @@ import pytest
 from pumice import Action, Plugin, Session
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
-from pumice.framework.session.runtime import Nomination, Runtime
+from pumice.framework.session.nominations import Nomination
+from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Shard
 from pumice.model.events import Gone, Seen
 from pumice.scheduler.assembly import Assembly, assemble, catalogue_of

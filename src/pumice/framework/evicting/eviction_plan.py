@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pumice.framework.evicting.victims import scenario_of
-from pumice.framework.placing.turns import PLACING
+from pumice.framework.placing.serving import PLACING
 from pumice.framework.points import table as points
 from pumice.framework.session.refusals import Refusal, Stage
 from pumice.framework.session.search import ASKS as SEARCH_ASKS

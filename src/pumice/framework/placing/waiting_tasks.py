@@ -13,6 +13,7 @@ from pumice.engine.choose import NodeChoice
 from pumice.engine.fit_error import FitError
 from pumice.framework.placing.node_search import NodeSearch, rows_of
 from pumice.framework.points import table as t
+from pumice.framework.session.pending_queue import QueueDenied, denied
 from pumice.framework.session.refusals import Refusal, Stage
 from pumice.framework.session.search import ASKS as SEARCH_ASKS
 from pumice.framework.session.session import Session
@@ -55,24 +56,6 @@ class WaitingTasks:
         """List what the other lists."""
         fresh = other.copy()
         self.tasks, self.sub_jobs = fresh.tasks, fresh.sub_jobs
-
-
-class QueueDenied(FitError):
-    """A task that its queue may not take. It says nothing about nodes, so it does not keep equal tasks back."""
-
-    __slots__ = ("_refusal",)
-
-    def __init__(self, refusal: Refusal, nodes: int) -> None:
-        super().__init__(count=lambda: ({Reason(refusal.plugin, refusal.text): nodes}, nodes))
-        self._refusal = refusal
-
-    @property
-    def text(self) -> str:
-        """What the queue said."""
-        return self._refusal.text
-
-    def __str__(self) -> str:
-        return "; ".join([self.text, *map(str, self._refusal.limits)])
 
 
 def placeable(task: Task) -> bool:
@@ -122,7 +105,7 @@ def place_tasks(
         verdict = ssn.allocatable(queue, task)
         if not verdict:
             tasks.popleft()
-            refusal = Refusal.of(Stage.QUEUE, verdict, otherwise=f"queue {queue.name} may not take it")
+            refusal = denied(queue, verdict)
             ssn.outcome.unfit(job, task, QueueDenied(refusal, len(ssn.nodes)))
             ssn.outcome.refusals.add(job, refusal)
             continue
@@ -155,6 +138,7 @@ def place_tasks(
             placed = 1
         needed -= placed
         if needed < 1 and ssn.sub_job_ready(job, sub_job):
+            statement.ready = sub_job is None
             return statement
     ready = ssn.sub_job_ready(job, sub_job)
     if ready or ssn.sub_job_pipelined(job, sub_job):

@@ -76,10 +76,17 @@ class PluginRows:
     # -- answers ----------------------------------------------------------------------------------------------------
     def objections(self, f: Filter, task: Task, rows: NodeRows, nodes: Sequence[Node]) -> Reasons:
         """A reason number per row, 0 where the filter has no objection."""
+        found = self.objections_or_none(f, task, rows, nodes)
+        return np.zeros(len(rows), dtype=np.int32) if found is None else found
+
+    def objections_or_none(self, f: Filter, task: Task, rows: NodeRows, nodes: Sequence[Node]) -> Reasons | None:
+        """The same; None where it has no objection to any row."""
         if not f.batch:
-            return self._one_by_one(f, task, nodes)
+            found = self._one_by_one(f, task, nodes)
+            return found if np.count_nonzero(found) else None
         try:
-            return _reasons(f, f.call(task, rows), (len(rows),))
+            answer = f.call(task, rows)
+            return None if answer is None else _reasons(f, answer, (len(rows),))
         except Unfit as no:
             return np.full(len(rows), reason_id(f.plugin, no.text, no.code), dtype=np.int32)
         except FAILS as exc:
@@ -253,7 +260,7 @@ def _floats(answer: Any, shape: tuple[int, ...]) -> Floats:
     return array
 
 
-def _reasons(f: Filter, answer: Any, shape: tuple[int, ...]) -> Reasons:
+def _reasons(f: Filter, answer: Any, shape: tuple[int, ...]) -> Reasons | None:
     array = np.asarray(answer)
     if array.shape != shape:
         raise TypeError(f"a batch predicate returns one value per {_per(shape)}, got shape {array.shape}")
@@ -261,7 +268,9 @@ def _reasons(f: Filter, answer: Any, shape: tuple[int, ...]) -> Reasons:
         return np.where(array, 0, reason_id(f.plugin, f"rejected by {f.plugin}")).astype(np.int32)
     if array.dtype != np.int32 and not np.issubdtype(array.dtype, np.integer):
         raise TypeError(f"a batch predicate returns truth values or reason numbers, got {array.dtype}")
-    if np.count_nonzero(array) and (array.min() < 0 or array.max() >= reason_count()):
+    if not np.count_nonzero(array):
+        return None
+    if array.min() < 0 or array.max() >= reason_count():
         raise ValueError(f"a reason number is one that reason_id gave, got {array.min()} to {array.max()}")
     return array.astype(np.int32, copy=False)
 

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from pumice.framework.session.rounds import note_lost
-from pumice.framework.session.runtime import Nomination
 from pumice.model.intents import Nominate
 from pumice.model.job import Job
 from pumice.model.node import Node
@@ -30,6 +30,18 @@ from pumice.model.task import Task, TaskClass
 
 if TYPE_CHECKING:
     from pumice.framework.session.session import Session
+
+
+@dataclass(slots=True)
+class Nomination:
+    """Room on a node that is kept for a task until a time."""
+
+    node: str
+    """Nothing where it ended while the task waits: then only who was evicted for it is remembered."""
+    until: float
+    evicted: frozenset[str] = frozenset()
+    """The jobs that lost tasks for the task's job since it waits."""
+
 
 HOLD_SECONDS: Final = 120.0
 """How long freed room is held: four times the default grace that a pod has to terminate."""

@@ -10,7 +10,13 @@ from pumice.engine.heap import GoHeap
 from pumice.framework import quota
 from pumice.framework.points import table as t
 from pumice.framework.points.point import Point
-from pumice.framework.session.backlog import Backlog, Grouping, group_of, waits_for_admission, waits_for_room
+from pumice.framework.session.pending_queue import (
+    Grouping,
+    PendingQueue,
+    group_of,
+    waits_for_admission,
+    waits_for_room,
+)
 from pumice.framework.session.refusals import Refusal, Stage
 from pumice.model.job import Job, SubJob
 from pumice.model.queue import Queue
@@ -121,7 +127,7 @@ class Orders:
 
     def _kept_key(self) -> Callable[[Job], Any]:
         key, changed = self.job_key(), self._ssn.state.backlog_changes
-        known = self._ssn.runtime.backlog.places(self._signature(lasts=True))
+        known = self._ssn.runtime.pending.places(self._signature(lasts=True))
 
         def kept(job: Job) -> Any:
             place = known.get(job.uid) if job.uid not in changed else None
@@ -150,38 +156,38 @@ class Orders:
             self._reorder_jobs()
 
     def _reorder_jobs(self) -> None:
-        self._ssn.runtime.backlog.forget()
+        self._ssn.runtime.pending.forget()
         self._ssn.runtime.admissions.forget()
 
-    def backlog(self) -> Backlog:
+    def pending(self) -> PendingQueue:
         """The jobs of every queue that wait for room, in order and up to date."""
-        state, backlog = self._ssn.state, self._ssn.runtime.backlog
+        state, pending = self._ssn.state, self._ssn.runtime.pending
         changed, state.backlog_changes = state.backlog_changes, {}
-        stands = backlog.stands(self._signature(lasts=True))
-        self._sync(backlog, changed.values() if stands else None, waits_for_room, group_of)
-        return backlog
+        stands = pending.valid(self._signature(lasts=True))
+        self._sync(pending, changed.values() if stands else None, waits_for_room, group_of)
+        return pending
 
-    def admissions(self, group: Grouping, *, lasts: bool) -> Backlog:
+    def admissions(self, group: Grouping, *, lasts: bool) -> PendingQueue:
         """The jobs of every queue that wait to be let in, in order; *lasts*: their groups hold until they change."""
         state, admissions = self._ssn.state, self._ssn.runtime.admissions
         changed, state.admission_changes = state.admission_changes, {}
-        stands = admissions.stands(self._signature(lasts=lasts)) and changed is not None
+        stands = admissions.valid(self._signature(lasts=lasts)) and changed is not None
         jobs = changed.values() if stands and changed is not None else None
         self._sync(admissions, jobs, waits_for_admission, group)
         return admissions
 
     def _sync(
-        self, backlog: Backlog, changed: Iterable[Job] | None, waits: Callable[[Job], bool], group: Grouping
+        self, pending: PendingQueue, changed: Iterable[Job] | None, waits: Callable[[Job], bool], group: Grouping
     ) -> None:
         """Bring a backlog up to date for jobs that changed, or make it anew of all (None)."""
         state = self._ssn.state
         everybody = state.unadmitted if waits is waits_for_admission else state.session_jobs
         try:
-            backlog.sync(everybody.values() if changed is None else changed, waits, group, self.job_key())
+            pending.update(everybody.values() if changed is None else changed, waits, group, self.job_key())
         except TypeError:
             self._mixed(t.JOB_ORDER, lambda: None)
-            backlog.stands(None)
-            backlog.sync(everybody.values(), waits, group, self.job_key())
+            pending.valid(None)
+            pending.update(everybody.values(), waits, group, self.job_key())
 
     def forget_admissions(self) -> None:
         """Nobody waits to be let in: follow no job until somebody does."""

@@ -50,7 +50,7 @@ class Outcome:
     def refusal_of(self, job: Job) -> Refusal | None:
         """Why a waiting job was not served in this cycle."""
         runtime = self._runtime
-        return self.refusals.of(job, runtime.backlog.group_of(job) or runtime.admissions.group_of(job))
+        return self.refusals.of(job, runtime.pending.group_of(job) or runtime.admissions.group_of(job))
 
     def unfit(self, job: Job, task: Task, error: FitError) -> None:
         """Remember why a task fits nowhere, and in which state of the nodes."""

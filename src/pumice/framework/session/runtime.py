@@ -9,22 +9,12 @@ from typing import TYPE_CHECKING, Any
 from pumice.engine.hypernodes import HyperNodeTree
 from pumice.engine.views import ViewCache
 from pumice.framework.points.health import Health
-from pumice.framework.session.backlog import Backlog
+from pumice.framework.session.pending_queue import PendingQueue
 from pumice.framework.session.rounds import Turns
 
 if TYPE_CHECKING:
+    from pumice.framework.session.nominations import Nomination
     from pumice.framework.session.session import Session
-
-
-@dataclass(slots=True)
-class Nomination:
-    """Room on a node that is kept for a task until a time."""
-
-    node: str
-    """Nothing where it ended while the task waits: then only who was evicted for it is remembered."""
-    until: float
-    evicted: frozenset[str] = frozenset()
-    """The jobs that lost tasks for the task's job since it waits."""
 
 
 @dataclass(slots=True)
@@ -38,9 +28,9 @@ class Runtime:
     cache: ViewCache = field(default_factory=ViewCache)
     memory: dict[str, dict[str, Any]] = field(default_factory=dict)
     health: dict[str, Health] = field(default_factory=dict)
-    backlog: Backlog = field(default_factory=Backlog)
+    pending: PendingQueue = field(default_factory=PendingQueue)
     """Jobs that wait for room."""
-    admissions: Backlog = field(default_factory=Backlog)
+    admissions: PendingQueue = field(default_factory=PendingQueue)
     """Jobs that wait to be let into their queue."""
     nominations: dict[str, Nomination] = field(default_factory=dict)
     turns: Turns = field(default_factory=dict)
@@ -84,8 +74,8 @@ class Runtime:
     def drop_kept(self) -> None:
         """Drop what is kept for speed; it is made anew."""
         self.cache = ViewCache()
-        self.backlog = Backlog()
-        self.admissions = Backlog()
+        self.pending = PendingQueue()
+        self.admissions = PendingQueue()
         self.orders = {}
         self.order_bases = {}
         self.opened = None

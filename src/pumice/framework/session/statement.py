@@ -58,11 +58,13 @@ class Statement:
     Leaving it without `commit` or `keep` must be done through `discard`, which restores everything exactly.
     """
 
-    __slots__ = ("_ssn", "operations")
+    __slots__ = ("_ssn", "operations", "ready")
 
     def __init__(self, ssn: Session) -> None:
         self._ssn = ssn
         self.operations: list[Operation] = []
+        self.ready = False
+        """Is it known that its job is ready with what it placed?"""
 
     def __len__(self) -> int:
         return len(self.operations)
@@ -217,8 +219,10 @@ class Statement:
         operations, self.operations = self.operations, []
         if len(operations) > 1 and not prepared and self._bind_together(operations):
             return True
-        note_lost(ssn, ((op.task.job_key, op.for_task.job_key) for op in operations if op.for_task is not None))
-        freed = {op.task.job_key for op in operations if op.kind is OperationKind.EVICT} if holds else ()
+        evictions = [op for op in operations if op.kind is OperationKind.EVICT]
+        if evictions:
+            note_lost(ssn, ((op.task.job_key, op.for_task.job_key) for op in evictions if op.for_task is not None))
+        freed = {op.task.job_key for op in evictions} if holds else ()
         for op in operations:
             if op.kind is OperationKind.ALLOCATE:
                 self._bind(op, prepared.get(op.task.uid, ()))

@@ -38,19 +38,10 @@ def requested(left: Floats, offered: Floats, least: int, most: int) -> Floats:
 
 def _percent(amounts: Floats, offered: Floats, weight: int) -> Floats:
     """The amounts of cpu and memory in percent of what is offered, averaged, each step cut off, times *weight*."""
-    percents(amounts, offered)
-    return averaged(amounts[0] + amounts[1], weight)
-
-
-def percents(amounts: Floats, offered: Floats) -> None:
-    """Make percents, cut off, of amounts."""
     amounts *= MAX
     amounts /= offered
     np.floor(amounts, out=amounts)
-
-
-def averaged(both: Floats, weight: int) -> Floats:
-    """Half of what cpu and memory come to together, cut off, times *weight*. Changes *both*."""
+    both: Floats = amounts[0] + amounts[1]
     both *= 0.5
     np.floor(both, out=both)
     if weight != 1:
@@ -70,17 +61,12 @@ def gained(before: Floats, after: Floats, weight: int) -> Floats:
 
 
 def evenness_of_two(parts: Floats) -> Floats:
-    """100 when both resources are used to the same part, down to 50; *parts* has a line for each and is changed."""
+    """100 when both resources are used to the same part (at most 1 each), down to 50, cut off."""
     np.minimum(parts, 1.0, out=parts)
-    return evenness_apart(parts[0] - parts[1])
-
-
-def evenness_apart(apart: Floats) -> Floats:
-    """The same of parts, of which none is above 1, that lie so far *apart*, which is changed."""
+    apart: Floats = parts[0] - parts[1]
     np.abs(apart, out=apart)
-    apart *= -0.5
-    apart += 1.0
-    apart *= MAX
+    np.subtract(2.0, apart, out=apart)
+    apart *= MAX / 2  # exactly 100 * (1 - apart / 2): a factor of 2 changes no digit
     np.floor(apart, out=apart)
     return apart
 

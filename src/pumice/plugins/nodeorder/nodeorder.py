@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.affinity.neighbours import Neighbours
-from pumice.engine.allocatable_floats import AllocatableFloats
 from pumice.engine.matching import toleration_key
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
@@ -75,12 +74,11 @@ class NodeOrder(Plugin):
         add = partial(ssn.add_batch_node_order_fn, self.name, also=True)
         weight, used = self._weights, ssn.state.classes.features
         least, most, balanced = weight["leastrequested"], weight["mostrequested"], weight["balancedresource"]
-        offers = AllocatableFloats.kept(ssn.runtime.kept, ssn.state.table)
         blind = _blind(ssn)
         if (least or most or balanced) and blind:
-            add(RequestScores(offers, least, most, balanced, Frozen.of(ssn.state.table)).score)
+            add(RequestScores(least, most, balanced, Frozen.of(ssn.state.table)).score)
         elif least or most or balanced:
-            live = RequestScores(offers, least, most, balanced)
+            live = RequestScores(least, most, balanced)
             add(live.score, scope=Scope.NODE, key=same_class, amounts_only=True)
         if by := weight["tainttoleration"]:
             add(
@@ -113,7 +111,7 @@ class NodeOrder(Plugin):
             return None
         images = Images.kept(ssn.runtime.kept, ssn.state.table)
         images.sync()
-        return frozenset(used), images, bool(images), AllocatableFloats.kept(ssn.runtime.kept, ssn.state.table)
+        return frozenset(used), images, bool(images)
 
     def _add_images(self, ssn: Session, weight: int) -> None:
         images = Images.kept(ssn.runtime.kept, ssn.state.table)

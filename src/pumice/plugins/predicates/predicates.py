@@ -150,7 +150,7 @@ class Predicates(Plugin):
             add(self.name, spread.filter, applies=has_hard_spread, incremental=spread.incremental, also=True)
 
 
-def room_for_a_pod(_: Task | None, rows: NodeRows) -> Reasons:
+def room_for_a_pod(_: Task | None, rows: NodeRows) -> Reasons | None:
     """The node holds fewer pods than it may."""
     full = rows.max_pods <= rows.pod_count
-    return np.multiply(full, TOO_MANY_PODS, dtype=np.int32)
+    return np.multiply(full, TOO_MANY_PODS, dtype=np.int32) if np.count_nonzero(full) else None
