@@ -33,13 +33,14 @@ from pumice.kai.view.amounts import exceeds
 from pumice.kai.view.point_orders import WorldOrders
 from pumice.kai.view.room import KaiRoom
 from pumice.kai.view.stage import ACTIVE, TaskStage
-from pumice.kai.view.tasks import TaskView, groups_named
+from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.intents import Bind
 from pumice.model.status import TaskStatus
 from pumice.scheduler.assembly import Assembly, assemble
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.recording import decisions_of, record, replay
+from pumice.state.devices import groups_named
 from pumice.state.invariants import violations
 
 pytestmark = pytest.mark.law

@@ -8,8 +8,8 @@ from typing import Any
 
 from pumice.conformance.cases import Case
 from pumice.conformance.kai_rounds import Round
-from pumice.kai.view.tasks import GROUP_LABEL
 from pumice.model import quantity
+from pumice.state.devices import GROUP_LABEL
 
 
 def mismatches(expect: Mapping[str, Any], seen: Round) -> list[str]:

@@ -9,8 +9,8 @@ from typing import Any
 
 from pumice.conformance.cases import Case
 from pumice.conformance.kai_rounds import Round
-from pumice.kai.view.tasks import GROUP_LABEL
 from pumice.model.keys import LAST_START, RECEIVED_TYPE
+from pumice.state.devices import GROUP_LABEL
 
 
 def write_back(case: Case, objects: Mapping[str, Any], seen: Round) -> dict[str, list[dict[str, Any]]]:
