@@ -19,15 +19,14 @@ class StaleGangEviction(Action):
     asks: ClassVar = ()
 
     def execute(self, ssn: Session) -> None:
-        """Look at every job."""
+        """Look at every job that was stale or changed, in the order of their UIDs."""
         world = world_of(ssn)
         memory = ssn.memory_of("kai/stalegangeviction")
         since: dict[str, float] = memory.setdefault("since", {})
         changed = world.state.followed or {}
-        looked_at = {uid: world.jobs[uid] for uid in (*world.kept.stale, *since, *changed) if uid in world.jobs}
-        for job in looked_at.values():
+        for uid in sorted({*world.kept.stale, *since, *changed} & world.jobs.keys()):
+            job = world.jobs[uid]
             world.look_again(job)
-            uid = job.job.uid
             if not job.stale:
                 job.stale_since = None
                 since.pop(uid, None)
