@@ -18,6 +18,7 @@ from pumice.kai.view.tasks import GPU_NAMES, TaskView, mig_slices
 from pumice.model import keys
 from pumice.model.gpu import WHOLE, GpuRequest
 from pumice.model.node import Node
+from pumice.model.quantity import whole_number
 from pumice.model.resources import dim, dim_count, dim_name
 from pumice.state.table import NodeTable
 
@@ -161,7 +162,7 @@ class NodeLedger:
     def index_of(self, node: Node, name: str) -> str:
         """The index of a GPU of a node; of a whole one that of the first that nobody has; itself where not known."""
         devices, row = self.table.devices, node.row
-        if devices is None or name.isdigit():
+        if devices is None or whole_number(name) is not None:
             return name
         if name == WHOLE_GPU:
             held = devices.held_on(row)
