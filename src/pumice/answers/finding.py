@@ -38,6 +38,10 @@ def find_job(state: ClusterState, name: str, namespace: str = "") -> Job:
             return state.jobs[found[0]]
         if found:
             raise NoSuchThing(f"job {name!r}: must say which one, {' or '.join(found)}")
+    if left := [
+        t for t in state.task_by_key.values() if not t.job_key and bare == t.name and within in ("", t.namespace)
+    ]:
+        raise NoSuchThing(f"job {name!r}: pod {left[0].key} is in no PodGroup, so that nothing here schedules it")
     names = {known for job in jobs for known in (*_groups(job), *_owners(job))}
     near = nearest(bare, sorted(names)) or nearest(name, [job.uid for job in jobs])
     raise NoSuchThing(f"job {name!r}: there is none of that name{_hint(near)}")

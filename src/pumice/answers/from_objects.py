@@ -8,7 +8,7 @@ from typing import Final
 
 from pumice.answers.standing import Snapshot, Standing, standing_of
 from pumice.answers.why import WhyAnswer
-from pumice.framework.explaining.explain import Explanation, waits
+from pumice.framework.explaining.explain import Explanation, runs_in_part, waits
 from pumice.framework.session.refusals import Stage
 from pumice.model.api import Condition
 from pumice.model.codes import ReasonCode
@@ -54,6 +54,7 @@ def why_of_objects(
             let_in=not job.is_pending,
             min_available=job.min_available,
             tasks={s.title: len(job.with_status(s)) for s in S if job.with_status(s)},
+            runs=runs_in_part(job),
         ),
         now=state.now,
         since=job.creation or None,

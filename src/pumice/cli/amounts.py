@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pumice.model.resources import Number
 
+NOTHING = "nothing"
 _GIB = 1 << 30
 
 
@@ -20,4 +21,4 @@ def short(amounts: Mapping[str, Number]) -> str:
             parts.append(f"{amount / _GIB:.4g}Gi{what}")
         else:
             parts.append(f"{amount:g} {name.rpartition('/')[2]}")
-    return ", ".join(parts) or "nothing"
+    return ", ".join(parts) or NOTHING

@@ -29,19 +29,23 @@ def show_why(answer: WhyAnswer) -> None:
     """Print why a job waits: one screen."""
     why = answer.explanation
     served = why.stage is Stage.SERVED
-    render.heading(why.job, f"queue {why.queue or '-'} · {'runs' if served else outcome.stopped(why)}")
+    render.heading(why.job, f"queue {why.queue or '-'} · {'runs' if served else outcome.state(why)}")
     render.line()
     rows: list[tuple[str, Any]] = []
     if served:
         rows.append(("state", why.text))
     else:
-        rows.append(("waits for", f"{why.text}{outcome.by(why.plugin)}" or outcome.stopped(why)))
+        if why.runs:
+            rows.append(("state", f"runs with {why.runs}"))
+        label = "more wait for" if why.runs else "waits for"
+        rows.append((label, f"{why.text}{outcome.by(why.plugin)}" or outcome.stopped(why)))
         rows += [("limit" if n == 0 else "", str(at)) for n, at in enumerate(why.limits)]
         rows += [("evictions" if n == 0 else "", line) for n, line in enumerate(why.evictions)]
         rows.append(("reason", str(why.code)))
         rows.append(("place", place(why)))
     if answer.when is not None and not served:
-        rows.append(("likely start", likely_start(answer.when).removeprefix("likely starts ")))
+        start = likely_start(answer.when).rpartition("the others: ")[2].removeprefix("likely starts ")
+        rows.append(("more start" if why.runs else "likely start", start))
         rows += [("assuming" if n == 0 else "", text) for n, text in enumerate(answer.when.assumes)]
     if answer.since is not None and answer.now > answer.since:
         rows.append(("age", duration(answer.now - answer.since)))

@@ -52,7 +52,7 @@ def cycle(
     waiting = outcome.Waiting(limit)
     ran = begun.run(waiting.inspect)
     if output is Output.JSON:
-        render.data(outcome.as_data(ran.report, waiting))
+        render.data(outcome.as_data(ran.report, waiting, begun.warnings))
     else:
         outcome.show(ran.state, ran.report, waiting)
     if save is not None and file is not None:

@@ -11,7 +11,8 @@ from pumice.words import counted
 
 def show(why: Explanation) -> None:
     """Print why a job waits."""
-    render.heading(why.job, f"queue {why.queue or '-'}, phase {why.phase or '-'}")
+    phase = f", phase {why.phase}" if why.phase else ""
+    render.heading(why.job, f"queue {why.queue or '-'}{phase}{f', runs with {why.runs}' if why.runs else ''}")
     served = why.stage is Stage.SERVED
     counts = ", ".join(f"{n} {status}" for status, n in why.tasks.items()) or "none yet"
     rows: list[tuple[str, Any]] = [
@@ -30,11 +31,13 @@ def show(why: Explanation) -> None:
     render.pairs(rows)
     if why.reasons:
         render.line()
-        render.table(
-            ["NODES", "REASON", "FROM", "EVICTION"],
-            [(r.nodes, r.text, r.plugin or "-", _eviction(r)) for r in why.reasons],
-            wrap=["REASON"],
-        )
+        columns = [("NODES", [r.nodes for r in why.reasons]), ("REASON", [r.text for r in why.reasons])]
+        if any(r.plugin for r in why.reasons):
+            columns.append(("FROM", [r.plugin or "-" for r in why.reasons]))
+        if any(r.eviction_helps is not None for r in why.reasons):
+            columns.append(("EVICTION", [_eviction(r) for r in why.reasons]))
+        names = [name for name, _ in columns]
+        render.table(names, list(zip(*(cells for _, cells in columns), strict=True)), wrap=["REASON"])
     if why.unblock:
         render.line()
         render.line("What would unblock it", style="bold")

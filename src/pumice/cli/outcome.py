@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pumice.cli import render
-from pumice.cli.amounts import short
+from pumice.cli.amounts import NOTHING, short
 from pumice.framework.explaining.explain import Explanation, explain, waits
 from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
@@ -57,8 +58,8 @@ class Waiting:
         self.more = max(0, len(waiting) - self.limit) if self.limit is not None else 0
 
 
-def as_data(report: CycleReport, waiting: Waiting) -> dict[str, Any]:
-    """A cycle for programs."""
+def as_data(report: CycleReport, waiting: Waiting, warnings: Sequence[str] = ()) -> dict[str, Any]:
+    """A cycle for programs; *warnings*: about the objects that it was read from."""
     return {
         "now": report.now,
         "conf": report.conf_digest,
@@ -69,7 +70,7 @@ def as_data(report: CycleReport, waiting: Waiting) -> dict[str, Any]:
         "phases": report.phases,
         "waiting": waiting.explained,
         "errors": report.errors,
-        "warnings": report.warnings,
+        "warnings": [*warnings, *report.warnings],
         "milliseconds": {" ".join(key): round(seconds * 1000, 3) for key, seconds in report.timings.items()},
     }
 
@@ -131,7 +132,8 @@ def _asks_for(task: Task) -> str:
     if shared is None or not any(task.klass.gpu_annotations):
         return rest
     each = f"{shared.memory} MiB of a gpu" if shared.memory else f"{shared.milli / WHOLE:g} gpu"
-    return f"{each if shared.devices == 1 else f'{shared.devices} × {each}'}, {rest}"
+    asked = each if shared.devices == 1 else f"{shared.devices} × {each}"
+    return f"{asked}, {rest}" if rest != NOTHING else asked
 
 
 def _evicted(report: CycleReport) -> None:
@@ -154,10 +156,14 @@ def _promised(report: CycleReport) -> None:
 def _waits(waiting: Waiting) -> None:
     if not waiting.explained:
         return
-    _title(f"Waiting: {counted(len(waiting.explained) + waiting.more, 'job')}", "yellow")
-    for why in waiting.explained:
-        render.line()
-        brief(why)
+    grows = [why for why in waiting.explained if why.runs]
+    rest = [why for why in waiting.explained if not why.runs]
+    for title, found, more in (("Grows", grows, 0), ("Waiting", rest, waiting.more)):
+        if found or more:
+            _title(f"{title}: {counted(len(found) + more, 'job')}", "yellow")
+        for why in found:
+            render.line()
+            brief(why)
     if waiting.more:
         render.line(f"\n  and {waiting.more} more (--limit)", style="dim")
 
@@ -172,10 +178,15 @@ def stopped(why: Explanation) -> str:
     return "can never fit" if why.code == ReasonCode.CAN_NEVER_FIT else STOPPED[why.stage]
 
 
+def state(why: Explanation) -> str:
+    """How a job stands that was not served whole: what it runs with, and what stopped the rest."""
+    return f"runs with {why.runs}; the others: {stopped(why)}" if why.runs else stopped(why)
+
+
 def brief(why: Explanation) -> None:
     """Print why a job waits, in a few lines."""
     place = f", {why.position} of {why.waiting} that wait" if why.position else ""
-    render.heading(f"  {why.job}", f"{stopped(why)} · queue {why.queue or '-'}{place}")
+    render.heading(f"  {why.job}", f"{state(why)} · queue {why.queue or '-'}{place}")
     render.paragraph(f"{why.text}{by(why.plugin)}", indent=4)
     for line in (*map(str, why.limits), *why.evictions):
         render.paragraph(line, indent=4)
@@ -197,13 +208,14 @@ def _nodes(state: ClusterState) -> None:
         [
             (
                 name,
-                *(_of(node.used.get(d), node.allocatable.get(d), 1000) for d in extended),
-                _bar(node.used.get(extended[0]), node.allocatable.get(extended[0])) if extended else "",
+                *(_of(used.get(d), node.allocatable.get(d), 1000) for d in extended),
+                _bar(max((used.get(d) / whole for d in extended if (whole := node.allocatable.get(d))), default=None)),
                 _of(node.used.get(CPU), node.allocatable.get(CPU), 1000),
                 _of(node.used.get(MEMORY), node.allocatable.get(MEMORY), _GIB, "Gi"),
                 len(node.tasks),
             )
             for name, node in sorted(state.nodes.items())
+            for used in [state.devices.used_on(node)]
         ],
         names=["NODE"],
         spare=["", *reversed(resources)],
@@ -218,8 +230,8 @@ def _short(number: float) -> str:
     return f"{number:.0f}" if abs(number) >= 1000 else f"{number:.4g}"
 
 
-def _bar(used: float, whole: float) -> str:
-    if not whole:
+def _bar(part: float | None) -> str:
+    if part is None:
         return ""
-    full = round(8 * used / whole)
+    full = max(round(8 * min(part, 1)), part > 0)
     return "█" * full + "░" * (8 - full)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pumice import saved
 from pumice.cli import render
-from pumice.cli.manifests import read_objects, state_of
+from pumice.cli.manifests import grouped, read_objects, state_of
 from pumice.cli.options import load_conf
 from pumice.config import SchedulerConf
 from pumice.errors import InvalidInput
@@ -30,7 +30,9 @@ def cycle_of(paths: Sequence[Path], conf: SchedulerConf | None, registry: Regist
         if conf is not None:
             cycle.conf, cycle.conf_source = conf.to_data(), conf.source
         return restored(cycle, registry)
-    return NextCycle(cluster_of(paths), assemble(conf or load_conf(None, registry), registry), Runtime())
+    state, warnings = _read(paths)
+    assembly = assemble(conf or load_conf(None, registry), registry)
+    return NextCycle(state, assembly, Runtime(), warnings=tuple(warnings))
 
 
 def cluster_of(paths: Sequence[Path]) -> ClusterState:
@@ -40,12 +42,19 @@ def cluster_of(paths: Sequence[Path]) -> ClusterState:
     """
     if len(paths) == 1 and saved.is_saved(paths[0]):
         return saved.restore(saved.read(paths[0]))
+    return _read(paths)[0]
+
+
+def _read(paths: Sequence[Path]) -> tuple[ClusterState, list[str]]:
+    """The cluster that manifests hold, and what is wrong with it or left out, which goes to stderr too."""
     objects, unread = read_objects(paths)
+    objects, warnings = grouped(objects)
     if unread:
-        render.warning(f"a scheduler does not read objects of kind {', '.join(unread)}")
+        warnings.append(f"a scheduler does not read objects of kind {', '.join(unread)}")
     state = state_of(objects)
-    for (kind, key), problem in sorted(state.problems.items()):
-        render.warning(f"{kind} {key}: {problem}")
+    warnings += [f"{kind} {key}: {problem}" for (kind, key), problem in sorted(state.problems.items())]
+    for text in warnings:
+        render.warning(text)
     if not state.nodes and not state.jobs:
-        raise InvalidInput(f"{', '.join(map(str, paths))}: no Node, PodGroup or grouped Pod among the manifests")
-    return state
+        raise InvalidInput(f"{', '.join(map(str, paths))}: no Node, PodGroup or pod of ours among the manifests")
+    return state, warnings

@@ -14,6 +14,7 @@ from pumice.config.secrets import conf_text
 from pumice.framework.session.session import Session
 from pumice.model.node import Node
 from pumice.model.queue import Queue
+from pumice.state.cluster import ClusterState
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +73,7 @@ def take_survey(desk: Desk) -> Survey:
     def inspect(ssn: Session) -> None:
         snapshots.extend(snapshot_of(queue) for _, queue in sorted(ssn.queues.items()))
         jobs.extend(job_rows(ssn, ssn.state.jobs.values()))
-        nodes.extend(_node(name, node) for name, node in sorted(ssn.state.nodes.items()))
+        nodes.extend(_node(ssn.state, name, node) for name, node in sorted(ssn.state.nodes.items()))
 
     gauges = desk.look(inspect).gauges
     state, conf = desk.state, desk.cycle.assembly.conf
@@ -112,11 +113,11 @@ def _written(amounts: Mapping[str, Any] | None) -> dict[str, str]:
     return {name: f"{a:g}" if isinstance(a, float) else str(a) for name, a in (amounts or {}).items()}
 
 
-def _node(name: str, node: Node) -> NodeRow:
+def _node(state: ClusterState, name: str, node: Node) -> NodeRow:
     return NodeRow(
         name=name,
         has=dict(node.allocatable.as_written()),
-        used=dict(node.used.as_written()),
+        used=dict(state.devices.used_on(node).as_written()),
         pods=len(node.tasks),
         closed=node.unschedulable,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pumice.errors import InvalidInput
 from pumice.model.intents import StatusUpdate
 from pumice.model.queue import Queue
-from pumice.model.resources import Number, Resources, dim_name, unit
+from pumice.model.resources import Number, Resources, amount_text, dim_name
 from pumice.state.cluster import ClusterState
 
 EVERY = 1.0
@@ -27,7 +27,7 @@ class QueueStatuses:
         for name, held in _sums(state).items():
             written = state.queues[name].object.status.allocated or {}
             if _written(written) != {d: v for d, v in held.items() if v}:
-                allocated = {**dict.fromkeys(written, "0"), **{dim_name(d): quantity(d, v) for d, v in held.items()}}
+                allocated = {**dict.fromkeys(written, "0"), **{dim_name(d): amount_text(d, v) for d, v in held.items()}}
                 found.append(StatusUpdate("Queue", name, {"allocated": dict(sorted(allocated.items()))}))
         return found
 
@@ -59,12 +59,3 @@ def _written(allocated: dict[str, str | int | float]) -> dict[int, Number] | Non
         return {d: v for d, v in Resources.parse(allocated).items() if v}
     except InvalidInput:
         return None
-
-
-def quantity(dimension: int, held: Number) -> str:
-    """A ledger value as a manifest writes it."""
-    per = unit(dimension)
-    whole = int(held)
-    if whole % per == 0:
-        return str(whole // per)
-    return f"{whole * 1000 // per}m"

@@ -66,6 +66,12 @@ def _le(left: Number, right: Number) -> bool:
     return left < right or abs(left - right) < TOLERANCE
 
 
+def amount_text(dimension: int, held: Number) -> str:
+    """A ledger value as a manifest writes it."""
+    per, whole = unit(dimension), int(held)
+    return str(whole // per) if whole % per == 0 else f"{whole * 1000 // per}m"
+
+
 class Resources:
     """An immutable vector over resource names. Reading: ``r.milli_cpu``, ``r.memory``, ``r["nvidia.com/gpu"]``."""
 

@@ -53,6 +53,8 @@ class NextCycle:
     environment: Mapping[str, Any] = field(default_factory=dict)
     saved: SavedCycle | None = None
     """The file that it was restored from."""
+    warnings: tuple[str, ...] = ()
+    """What is wrong with the objects that it was read from, or was left out of them."""
 
     def record(self) -> SavedCycle:
         """The cycle as a file."""

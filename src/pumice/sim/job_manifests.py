@@ -115,13 +115,13 @@ def read_job(document: Mapping[str, Any], origin: str, submit_s: float = 0.0, ru
 
 def jobs_of(pods: Iterable[api.Pod]) -> set[str]:
     """The keys of Jobs that some of the pods belong to: those need not be expanded once more."""
-    found = set()
-    for pod in pods:
-        labels = pod.metadata.labels or {}
-        name = next((labels[key] for key in _OWNER_LABELS if key in labels), "")
-        if name:
-            found.add(f"{pod.metadata.namespace}/{name}")
-    return found
+    return {f"{pod.metadata.namespace}/{name}" for pod in pods if (name := job_of(pod))}
+
+
+def job_of(pod: api.Pod) -> str:
+    """The name of the Job that a pod belongs to, or nothing."""
+    labels = pod.metadata.labels or {}
+    return next((labels[key] for key in _OWNER_LABELS if key in labels), "")
 
 
 def _vcjob(document: Mapping[str, Any], origin: str, submit_s: float, run_s: float | None) -> JobSpec:

@@ -158,6 +158,13 @@ class DeviceTable:
                     held[device] += share
         return held
 
+    def used_on(self, node: Node) -> Resources:
+        """What is used of a node, with the parts of GPUs that tasks hold who did not ask for whole ones."""
+        sharing = [task for task in node.tasks.values() if task.uid in self._sharing] if self._sharing else ()
+        parts = sum(self.holders[node.row, device].get(task.uid, 0) for task in sharing for device in task.devices)
+        name = next((d for d in map(dim, WHOLE_NAMES) if node.allocatable.get(d)), None)
+        return node.used + Resources({name: parts}) if parts and name is not None else node.used
+
     def share(self, index: Index, request: GpuRequest) -> Ints:
         """Per row, the thousandths of one device that the request comes to; above a whole where it cannot."""
         if not request.memory:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from pumice.errors import InvalidInput, shown
 from pumice.model import keys
-from pumice.model.api import Metadata, NetworkTopology, PodGroup, PodGroupSpec, PodGroupStatus, ResourceList
+from pumice.model.api import Metadata, NetworkTopology, PodGroup, PodGroupSpec, PodGroupStatus, PodSpec, ResourceList
 from pumice.model.quantity import whole_number
-from pumice.model.resources import Resources
+from pumice.model.request import asked_by
+from pumice.model.resources import PODS, Resources, amount_text, dim_name
 
 QUEUE_ANNOTATION = keys.QUEUE_ANNOTATION
 MIN_MEMBER_ANNOTATION = keys.MIN_MEMBER_ANNOTATION
@@ -46,6 +47,47 @@ def job_group(
         ),
         status=PodGroupStatus(phase="Pending"),
     )
+
+
+OWN_GROUP = "podgroup-"
+"""How the names of PodGroups begin that are made for pods of others than vcjobs."""
+
+
+def resource_list(resources: Resources) -> ResourceList:
+    """Resources as a manifest writes them; the number of pods is left out."""
+    return {dim_name(d): amount_text(d, v) for d, v in sorted(resources.items()) if v and d != PODS}
+
+
+def own_group(
+    meta: Metadata, spec: PodSpec, name: str, above: Mapping[str, str], namespace: Mapping[str, str] | None = None
+) -> tuple[PodGroup, str]:
+    """The PodGroup of a pod that names none, and what is wrong with its annotations, or nothing.
+
+    *above*: the annotations of its owners; *namespace*: those of its namespace.
+    """
+    notes, labels, problem = meta.annotations or {}, meta.labels or {}, ""
+    least, topology = 1, None
+    try:
+        least = least_members(above)
+        topology = group_topology({**above, **notes})
+    except InvalidInput as exc:
+        problem = str(exc)
+    request, _, _ = asked_by(spec)
+    group = job_group(
+        Metadata(
+            name=name,
+            namespace=meta.namespace,
+            labels=group_labels(labels),
+            annotations=group_annotations(notes, above),
+        ),
+        minimum=least,
+        role_minimums=None,
+        resources=resource_list(least_resources([EqualPods(least, least, request)], least)),
+        queue=pod_queue(notes, above, namespace) or labels.get(keys.KAI_QUEUE_LABEL) or "default",
+        priority_class=spec.priority_class_name,
+        topology=topology,
+    )
+    return group, problem
 
 
 @dataclass(frozen=True, slots=True)

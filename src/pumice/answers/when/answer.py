@@ -20,6 +20,8 @@ class WhenAnswer(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     why: str = ""
     """Why it does not start now."""
+    runs: str = ""
+    """How many of its pods run already (``8 of 10 pods``), if the answer is about the others; else nothing."""
     place: int = 0
     """Among the jobs that wait in its queue."""
     waiting: int = 0

@@ -90,6 +90,7 @@ def when_of(why: Explanation, now: float, played: Callable[[], WhenAnswer]) -> W
     return msgspec.structs.replace(
         answer,
         why="; ".join(filter(None, (why.text, answer.why))) if waits else "",
+        runs=why.runs if waits else "",
         place=why.position,
         waiting=why.waiting if waits else 0,
     )

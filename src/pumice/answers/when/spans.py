@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from msgspec import structs
+
 from pumice.answers.when.answer import WhenAnswer
 
 _STEPS: Final = (
@@ -16,6 +18,10 @@ _STEPS: Final = (
 
 def start_in_words(when: WhenAnswer, clock: str = "") -> str:
     """When it will likely start, in one line; *clock*: the same by the time of day, if that is known."""
+    if when.runs:
+        others = structs.replace(when, runs="")
+        then = "when other work ends" if when.verdict == "never" else start_in_words(others, clock)
+        return f"runs with {when.runs}; the others: {then}"
     match when.verdict:
         case "runs":
             return "has its places already"

@@ -49,6 +49,8 @@ class Explanation:
     min_available: int
     tasks: dict[str, int]
     """Status -> tasks."""
+    runs: str = ""
+    """How many of its pods run (``8 of 10 pods``), if it has what it needs and more of them wait; else nothing."""
     limits: list[Limit] = field(default_factory=list)
     """The limits that are in its way: what is held, what may be had and by which rule, what it asks for."""
     task: str = ""
@@ -77,6 +79,12 @@ def _lets_in(ssn: Session) -> bool:
     return not ssn.actions or "enqueue" in ssn.actions
 
 
+def runs_in_part(job: Job) -> str:
+    """How many of its pods run, if a job has what it needs and more of its pods wait; else nothing."""
+    have, more = job.ready_count, len(job.with_status(S.PENDING))
+    return f"{have} of {counted(have + more, 'pod')}" if more and have and have >= job.min_available else ""
+
+
 def explain(ssn: Session, job: Job) -> Explanation:
     """Why *job* was or was not served in this session."""
     obstacle = obstacle_of(ssn, job)
@@ -94,6 +102,7 @@ def explain(ssn: Session, job: Job) -> Explanation:
         let_in=not job.is_pending or not _lets_in(ssn),
         min_available=job.min_available,
         tasks={s.title: len(job.with_status(s)) for s in S if job.with_status(s)},
+        runs=runs_in_part(job),
         unblock=[obstacle.hint] if obstacle.hint else [],
     )
     if obstacle.failed is not None:

@@ -7,16 +7,16 @@ from typing import Final
 
 from pumice.model import keys
 from pumice.model.node import Node
+from pumice.model.quantity import whole_number
 
 _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 
 
 def gpu_memory(node: Node) -> int | None:
     """MiB of each GPU of a node, in hundreds; None where no label tells."""
-    text = node.labels.get(keys.GPU_MEMORY_LABEL, "")
-    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+    memory = whole_number(node.labels.get(keys.GPU_MEMORY_LABEL, ""))
+    if memory is None:
         return None
-    memory = int(text)
     if memory >= 2**30:  # bytes, by mistake
         memory //= 2**20
     return memory - memory % 100
@@ -24,8 +24,7 @@ def gpu_memory(node: Node) -> int | None:
 
 def gpu_count(node: Node) -> int | None:
     """GPUs of a node, whatever it offers; None where no label tells."""
-    count = node.labels.get(keys.GPU_COUNT_LABEL, "")
-    return int(count) if count.isascii() and count.isdigit() and len(count) < 10 else None
+    return whole_number(node.labels.get(keys.GPU_COUNT_LABEL, ""), most=10**9 - 1)
 
 
 def is_divided(node: Node, instances: Iterable[int]) -> bool:

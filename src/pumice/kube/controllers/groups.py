@@ -10,12 +10,11 @@ import msgspec
 from pumice.errors import InvalidInput
 from pumice.kube.controllers.hand import Hand
 from pumice.kube.controllers.objects import GROUPS, VcJob
-from pumice.kube.queues import quantity
 from pumice.model.api import Metadata, NetworkTopology, PodGroup, ResourceList, to_data
 from pumice.model.dimensions import give_back, worth_a_look
 from pumice.model.request import asked_by
-from pumice.model.resources import PODS, Resources, dim_name
-from pumice.workloads.grouping import EqualPods, job_group, least_resources
+from pumice.model.resources import Resources
+from pumice.workloads.grouping import EqualPods, job_group, least_resources, resource_list
 from pumice.workloads.vcjob import Role, template_of
 
 
@@ -26,6 +25,7 @@ def group_key(job: VcJob) -> str:
 
 def group_of(job: VcJob, roles: Sequence[Role], minimum: int, priority: Callable[[str], int]) -> PodGroup:
     """The PodGroup that a job should have: the job's labels and annotations go to it."""
+    give_names_back()
     parts = []
     for role in roles:
         spec = template_of(role.task).spec
@@ -43,18 +43,17 @@ def group_of(job: VcJob, roles: Sequence[Role], minimum: int, priority: Callable
         ),
         minimum=minimum,
         role_minimums={role.name: role.minimum for role in roles},
-        resources=written(least_resources(parts, minimum)),
+        resources=resource_list(least_resources(parts, minimum)),
         queue=job.spec.queue or "default",
         priority_class=job.spec.priority_class_name,
         topology=msgspec.convert(topology, NetworkTopology) if topology else None,
     )
 
 
-def written(resources: Resources) -> ResourceList:
-    """Resources as a manifest writes them; the number of pods is left out."""
-    if worth_a_look():  # there are no tables of nodes here, so that names are given back at any time
+def give_names_back() -> None:
+    """Forget names of resources that nothing mentions; at any time, because there are no tables of nodes here."""
+    if worth_a_look():
         give_back()
-    return {dim_name(d): quantity(d, v) for d, v in sorted(resources.items()) if v and d != PODS}
 
 
 async def create_group(hand: Hand, group: PodGroup, owners: Sequence[dict[str, Any]]) -> bytes | None:

@@ -12,28 +12,17 @@ from typing import Any
 
 import msgspec
 
-from pumice.errors import InvalidInput
-from pumice.kube.controllers.groups import create_group, written
+from pumice.kube.controllers.groups import create_group, give_names_back
 from pumice.kube.controllers.hand import Hand, all_of
-from pumice.kube.controllers.objects import GROUPS, MADE, PODS, OwnedPod, Owner
+from pumice.kube.controllers.objects import GROUPS, PODS, OwnedPod, Owner
 from pumice.kube.controllers.store import Store
 from pumice.kube.controllers.work import WorkQueue
 from pumice.kube.kinds import AnyObject, Resource
-from pumice.model.api import Metadata, PodGroup
+from pumice.model.api import PodGroup
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
-from pumice.model.request import asked_by
 from pumice.model.task import GROUP_ANNOTATION
-from pumice.workloads.grouping import (
-    EqualPods,
-    group_annotations,
-    group_labels,
-    group_topology,
-    job_group,
-    least_members,
-    least_resources,
-    pod_queue,
-)
+from pumice.workloads.grouping import OWN_GROUP, own_group
 
 _OWNERS = {
     ("apps/v1", "ReplicaSet"): Resource("ReplicaSet", "/apis/apps/v1", "replicasets"),
@@ -108,29 +97,12 @@ class LoosePodController:
         self._empty.pop(group.key, None)
 
     async def _make(self, pod: OwnedPod) -> None:
-        meta = pod.metadata
-        notes, above = meta.annotations or {}, await self._inherited(pod)
-        request, _, _ = asked_by(pod.spec)
-        least, topology = 1, None
-        try:
-            least = least_members(above)
-            topology = group_topology({**above, **notes})
-        except InvalidInput as exc:
-            self._say(Note("Pod", pod.key, "Warning", ReasonCode.POD_GROUP_ERROR, str(exc)), meta.uid)
-        group = job_group(
-            Metadata(
-                name=pod.own_group,
-                namespace=meta.namespace,
-                labels=group_labels(meta.labels or {}),
-                annotations=group_annotations(notes, above),
-            ),
-            minimum=least,
-            role_minimums=None,
-            resources=written(least_resources([EqualPods(least, least, request)], least)),
-            queue=pod_queue(notes, above, self._store.namespace_notes(meta.namespace)) or "default",
-            priority_class=pod.spec.priority_class_name,
-            topology=topology,
-        )
+        meta, above = pod.metadata, await self._inherited(pod)
+        give_names_back()
+        namespace = self._store.namespace_notes(meta.namespace)
+        group, problem = own_group(meta, pod.spec, pod.own_group, above, namespace)
+        if problem:
+            self._say(Note("Pod", pod.key, "Warning", ReasonCode.POD_GROUP_ERROR, problem), meta.uid)
         await create_group(self._hand, group, _owners(pod))
 
     async def _inherited(self, pod: OwnedPod) -> dict[str, str]:
@@ -147,7 +119,9 @@ class LoosePodController:
 def _is_made(group: PodGroup) -> bool:
     """Whether a group was made for the pods of one owner, and is called after it."""
     name = group.metadata.name
-    return any(owner.controller and name == f"{MADE}{owner.uid}" for owner in group.metadata.owner_references or ())
+    return any(
+        owner.controller and name == f"{OWN_GROUP}{owner.uid}" for owner in group.metadata.owner_references or ()
+    )
 
 
 def _owners(pod: OwnedPod) -> list[dict[str, Any]]:

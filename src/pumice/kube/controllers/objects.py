@@ -10,13 +10,12 @@ from pumice.kube.kinds import RESOURCES, AnyObject, Resource, declare
 from pumice.model.api import Metadata, OwnerReference, PodSpec, QueueSpec
 from pumice.model.quantity import whole_number
 from pumice.model.task import GROUP_ANNOTATION, group_named
+from pumice.workloads.grouping import OWN_GROUP
 from pumice.workloads.lifecycle import PodSeen
 from pumice.workloads.pods import JOB_VERSION, TASK_INDEX
 from pumice.workloads.vcjob import VcJobSpec
 
 BATCH = "batch.volcano.sh/v1alpha1"
-MADE = "podgroup-"
-"""How the names of PodGroups begin that are made for pods of others than vcjobs."""
 
 
 class _Struct(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True):
@@ -79,7 +78,7 @@ class OwnedPod(AnyObject, frozen=True):
     def own_group(self) -> str:
         """The PodGroup that it gets if nobody groups it: called after its controller, else after itself."""
         owner = self.metadata.controller
-        return f"{MADE}{owner.uid if owner is not None else self.metadata.uid}"
+        return f"{OWN_GROUP}{owner.uid if owner is not None else self.metadata.uid}"
 
     @property
     def in_own_group(self) -> bool:
