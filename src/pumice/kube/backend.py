@@ -201,14 +201,14 @@ class KubeBackend(Connection):
                 binders=self._binders,
                 nodes=self.reflectors["Node"].versions if "Node" in self.reflectors else None,
                 outcomes=self.outcomes,
-                preparer=self._preparer(self._writer),
+                preparer=self._preparer(self._writer, notes),
             )
             if self.settings.election is not None:
                 self._elector = Elector(client, self.settings.election, clock=self._clock)
             self._started.set()
             await self._work(self._stopping)
 
-    def _preparer(self, writer: ApiWriter) -> Preparer:
+    def _preparer(self, writer: ApiWriter, notes: NoteWriter) -> Preparer:
         """Whoever makes claims ready, with what the watches know."""
 
         def objects(kind: str) -> Mapping[str, AnyObject]:
@@ -217,7 +217,8 @@ class KubeBackend(Connection):
         editor = Editor(writer, where=lambda kind: self.reflectors[kind].resource)
         pods = self.reflectors["Pod"].versions if "Pod" in self.reflectors else None
         claims, volumes = objects("PersistentVolumeClaim"), objects("PersistentVolume")
-        return Preparer(writer, VolumeClaims(editor, claims, volumes, objects("Node"), pods), DeviceClaims(editor))
+        devices = DeviceClaims(editor, notes, self._clock)
+        return Preparer(writer, VolumeClaims(editor, claims, volumes, objects("Node"), pods), devices)
 
     async def _work(self, stopping: asyncio.Event) -> None:
         assert self._outbox is not None

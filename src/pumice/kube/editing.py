@@ -26,6 +26,11 @@ _TRIES = 10
 class ClaimUnusable(PumiceError):
     """A claim is not, and will not be, as a pod needs it; says why."""
 
+    def __init__(self, text: str, *, invalid: bool = False) -> None:
+        super().__init__(text)
+        self.invalid = invalid
+        """Whether the server found that the object would break a rule (422)."""
+
 
 def check_claim(kind: str, claim: Object, key: str, uid: str) -> None:
     """Is this the claim that was chosen for, and does it stay?
@@ -72,7 +77,7 @@ class Editor:
                 changed: Object = msgspec.json.decode(answer)
                 return changed
             if answer.code != 409:
-                raise ClaimUnusable(str(answer))
+                raise ClaimUnusable(str(answer), invalid=answer.code == 422)
             await asyncio.sleep(backoff.again())
         raise ClaimUnusable(f"{kind} {key}: it changed {_TRIES} times while we wrote it")
 

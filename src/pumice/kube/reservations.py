@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+from datetime import UTC, datetime
 from typing import Any, Final
 
-from pumice.kube.editing import ClaimUnusable, Editor, Object, check_claim
-from pumice.model.intents import Bind, DeviceChoice
+from pumice.clock import Clock
+from pumice.kube.editing import Change, ClaimUnusable, Editor, Object, check_claim
+from pumice.kube.notes import NoteWriter
+from pumice.model.codes import ReasonCode
+from pumice.model.intents import Bind, DeviceChoice, Note
 
 log = logging.getLogger("pumice.kube")
 
@@ -14,13 +18,14 @@ PROTECTION: Final = "resource.kubernetes.io/delete-protection"
 """The finalizer of an allocated claim: by it the claim controller knows that it must free the devices."""
 _MOST_USERS: Final = 256
 _KIND: Final = "ResourceClaim"
+_STAMP: Final = "allocationTimestamp"
 
 
 class DeviceClaims:
     """Makes device claims ready for pods. When a pod is done, the cluster's claim controller frees the devices."""
 
-    def __init__(self, editor: Editor) -> None:
-        self._editor = editor
+    def __init__(self, editor: Editor, notes: NoteWriter, clock: Clock) -> None:
+        self._editor, self._notes, self._clock = editor, notes, clock
 
     async def begin(self, choice: DeviceChoice, bind: Bind) -> None:
         """Write what the claim gets, and that the pod uses it.
@@ -40,7 +45,8 @@ class DeviceClaims:
             if allocation is None:
                 if choice.allocation is None:
                     raise ClaimUnusable(f"{_KIND} {choice.claim}: it has no devices any more")
-                return {"status": {"allocation": choice.allocation, "reservedFor": [me]}}
+                now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+                return {"status": {"allocation": {**choice.allocation, _STAMP: now}, "reservedFor": [me]}}
             if choice.allocation is not None and _devices(allocation) != _devices(choice.allocation):
                 if any(user.get("uid") != bind.uid for user in users):
                     raise ClaimUnusable(f"{_KIND} {choice.claim}: it got other devices in the meantime")
@@ -52,12 +58,26 @@ class DeviceClaims:
             return {"status": {"reservedFor": [*users, me]}}
 
         if choice.allocation is not None:
-            await self._editor.edit(_KIND, choice.claim, protect)
+            await self._protected(choice, protect)
         for _ in range(3):
             found = await self._editor.edit(_KIND, choice.claim, reserve, "status")
             if any(user.get("uid") == bind.uid for user in _status(found)[1]):
                 return
         raise ClaimUnusable(f"{_KIND} {choice.claim}: it does not keep what is written")
+
+    async def _protected(self, choice: DeviceChoice, protect: Change) -> None:
+        """Write the finalizer, if the server takes it.
+
+        The server keeps the parameters of drivers in the bytes that they were sent in, and spells them anew in every
+        patch: if they were sent with spaces, it takes that for a change of the spec. It takes the status all the same.
+        """
+        try:
+            await self._editor.edit(_KIND, choice.claim, protect)
+        except ClaimUnusable as exc:
+            if not exc.invalid:
+                raise
+            text = f"The claim is used without the finalizer {PROTECTION}: {exc}"
+            self._notes.put(Note(_KIND, choice.claim, "Warning", ReasonCode.UNPROTECTED, text), choice.uid)
 
     async def give_back(self, choice: DeviceChoice, bind: Bind) -> None:
         """The pod will not be bound: it uses the claim no more; devices that we gave are free if nobody else uses it.

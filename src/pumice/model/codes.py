@@ -74,6 +74,8 @@ class ReasonCode(StrEnum):
     """The pod is evicted, and for whom."""
     EVICTED_IN_TURN = "EvictedInTurn"
     """Jobs are evicted for each other in turn, directly or round several."""
+    UNPROTECTED = "Unprotected"
+    """A resource claim is used without the finalizer that protects it, as the server refuses to write it."""
     FAILED_BINDING = "FailedBinding"
     """A bind did not succeed."""
     HALF_GANG_RELEASED = "HalfGangReleased"

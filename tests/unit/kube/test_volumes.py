@@ -33,6 +33,7 @@ Json = dict[str, Any]
 FORBIDDEN = (403, {"message": "you may not"})
 DEVICE = {"request": "r", "driver": "gpu", "pool": "n1", "device": "a"}
 ALLOCATION: Json = {"devices": {"results": [DEVICE]}}
+WRITTEN: Json = {**ALLOCATION, "allocationTimestamp": "2023-11-14T22:13:20Z"}
 OTHER: Json = {"devices": {"results": [{**DEVICE, "device": "b"}]}}
 
 
@@ -127,12 +128,13 @@ async def working(tmp_path: Path) -> AsyncIterator[World]:
             editor, seen["PersistentVolumeClaim"], seen["PersistentVolume"], seen["Node"], world.pods
         )
         clock = ManualClock(1_700_000_000)
+        notes = NoteWriter(writer, clock, "pumice")
         box = world.out = Outbox(
             writer,
             StatusWriter(writer, {}, clock),
-            NoteWriter(writer, clock, "pumice"),
+            notes,
             world.events.extend,
-            preparer=Preparer(writer, volumes, DeviceClaims(editor)),
+            preparer=Preparer(writer, volumes, DeviceClaims(editor, notes, clock)),
         )
         task = asyncio.create_task(box.run())
         try:
@@ -452,7 +454,7 @@ def test_a_claim_gets_its_devices_and_its_user_before_the_pod_is_bound(tmp_path:
         await w.out.finish()
         assert (w.bound(), w.failures()) == (["p"], {})
         user = {"resource": "pods", "name": "p", "uid": "p"}
-        assert w.objects["ns/gpu"]["status"] == {"allocation": ALLOCATION, "reservedFor": [user]}
+        assert w.objects["ns/gpu"]["status"] == {"allocation": WRITTEN, "reservedFor": [user]}
         assert w.objects["ns/gpu"]["metadata"]["finalizers"] == ["other", PROTECTION]
         order = [path.rsplit("/", 1)[-1] for method, path, _, _ in w.api.requests if method != "GET"]
         assert order == ["gpu", "status", "binding"]
@@ -498,7 +500,30 @@ def test_what_a_failed_bind_left_is_replaced(tmp_path: Path) -> None:
         w.out.put([bind("p", devices("gpu", ALLOCATION))])
         await w.out.finish()
         assert w.bound() == ["p"]
-        assert w.objects["ns/gpu"]["status"]["allocation"] == ALLOCATION
+        assert w.objects["ns/gpu"]["status"]["allocation"] == WRITTEN
+
+    run(story, tmp_path)
+
+
+@pytest.mark.parametrize(("refused", "bound"), [(422, ["p"]), (403, [])])
+def test_a_claim_whose_finalizer_the_server_finds_invalid_is_used_without(
+    tmp_path: Path, refused: int, bound: list[str]
+) -> None:
+    """So it is where drivers' parameters were sent with spaces: every patch spells them anew, as if they changed."""
+
+    async def story(w: World) -> None:
+        w.put("ResourceClaim", "gpu")
+        path = RESOURCES["ResourceClaim"].path("ns/gpu")
+        w.api.answers["PATCH", path] = [(refused, {"message": "spec: Invalid value: field is immutable"})]
+        w.out.put([bind("p", devices("gpu", ALLOCATION))])
+        await w.out.finish()
+        assert w.bound() == bound
+        if bound:
+            assert w.objects["ns/gpu"]["status"]["reservedFor"][0]["uid"] == "p"
+            await until(lambda: bool(w.api.sent("POST", "/events")))
+            (event,) = w.api.sent("POST", "/events")
+            assert (event["reason"], event["involvedObject"]["uid"]) == ("Unprotected", "uid-gpu")
+            assert "field is immutable" in event["message"]
 
     run(story, tmp_path)
 

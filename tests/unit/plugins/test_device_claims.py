@@ -299,6 +299,39 @@ def test_an_allocation_names_devices_and_node_and_passes_configuration_on() -> N
     }
 
 
+# resource.k8s.io/v1: DeviceRequestAllocationResult. Each field is copied, or is of a feature that limits.md names.
+RESULT_FIELDS = {
+    "request": "r",
+    "driver": DRIVER,
+    "pool": "n1",
+    "device": "a",
+    "adminAccess": True,
+    "tolerations": [{"key": "bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}],
+}
+NOT_SERVED = {"bindingConditions", "bindingFailureConditions", "consumedCapacity", "shareID"}
+
+
+@pytest.mark.parametrize("first_available", [False, True])
+def test_a_result_says_all_of_its_request_that_others_decide_by(first_available: bool) -> None:
+    """The cluster evicts for a device's taint by the tolerations of the results alone."""
+    said: Json = {"adminAccess": True, "tolerations": RESULT_FIELDS["tolerations"]}
+    request = exactly(**said)
+    if first_available:
+        said.pop("adminAccess")  # of which alternatives have none
+        request = {"name": "r", "firstAvailable": [{"name": "w", "deviceClassName": "gpu", **said}]}
+    taints = [{"key": "bad", "effect": "NoExecute"}]
+    ssn = opened(
+        DeviceClass=[device_class()],
+        ResourceSlice=[slices("n1", [{"name": "a", "taints": taints}])],
+        ResourceClaim=[asking("c", request)],
+        Pod=[pod("p", "c")],
+    )
+    (result,) = chosen(ssn, "p", "n1")["devices"]["results"]
+    expected = {k: v for k, v in RESULT_FIELDS.items() if k != "adminAccess" or not first_available}
+    assert result == {**expected, "request": "r/w" if first_available else "r"}
+    assert not NOT_SERVED & set(result)
+
+
 def test_devices_that_several_nodes_reach_keep_their_selector() -> None:
     line = {"key": "host", "operator": "In", "values": ["n1", "n2"]}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [line]}]}

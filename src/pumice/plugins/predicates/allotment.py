@@ -36,6 +36,8 @@ class WantedDevices:
     """Capacity that a device must have; it is given whole."""
     config: Sequence[Mapping[str, Any]] = ()
     """What the device class tells the driver."""
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """What the results say of the request, for those who decide later by the claim alone."""
 
     def takes(self, device: Device) -> bool:
         """Does a device pass?"""
@@ -206,9 +208,7 @@ def allocation_of(claim: ResourceClaim, given: Sequence[Given]) -> dict[str, Any
     for request, device in given:
         result: dict[str, Any] = {"request": request.name, "driver": device.driver, "pool": device.pool}
         result["device"] = device.name
-        if request.admin:
-            result["adminAccess"] = True
-        results.append(result)
+        results.append({**result, **request.told})
     served = {g.request.name: g.request for g in given}
     for name, request in served.items():
         config += [{"source": "FromClass", "requests": [name], **line} for line in request.config]

@@ -43,6 +43,8 @@ MOST_USERS: Final = 256
 _TRIES: Final = 30_000
 """What may be tried in vain for the claims of a task, and _TRIES_PER_NODE more for each node: some 0.3 s."""
 _TRIES_PER_NODE: Final = 100
+TOLD: Final = ("adminAccess", "tolerations")
+"""Fields of a request that its results repeat: whoever evicts for a device's taint reads the results alone."""
 Promise: TypeAlias = tuple[tuple[Key, ...], str, str, dict[str, Any]]
 """Devices, node, task, and the allocation to be written."""
 
@@ -149,6 +151,7 @@ class Devices:
             bool(exact.get("adminAccess")),
             {k: quantity.milli(v) for k, v in ((exact.get("capacity") or {}).get("requests") or {}).items()},
             known.spec.get("config") or (),
+            {field: exact[field] for field in TOLD if exact.get(field)},
         )
 
     def _selected(self, question: tuple[Selectors, ...]) -> Selected:
