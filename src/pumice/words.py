@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -60,3 +61,8 @@ def _shared(names: Sequence[str]) -> int:
 def counted(number: int, one: str, many: str = "") -> str:
     """A number with its noun: ``1 job``, ``2 jobs``."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def without_name(text: str, name: str) -> str:
+    """The text without a name: texts about several objects that are equal then say the same."""
+    return re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "", text)

@@ -15,19 +15,15 @@ from typing import Any, ClassVar
 
 import pytest
 from extender_questions import ask
-from extender_service import Service
 from extender_serving import Serving
-from extender_world import Opened, arguments, cluster, group, node, pod, queue, small
+from extender_world import Opened, arguments, cluster, group, node, pod, small
 
 from pumice.clock import SystemClock
 from pumice.extender import protocol as p
 from pumice.extender.answering.policies import MOST_CALLERS, PolicyServer
 from pumice.extender.answering.untold import NotTold
-from pumice.extender.plugin import Extender
 from pumice.extender.server import Options, app
-from pumice.framework.plugin import Arguments, Plugin
-from pumice.framework.session.session import Session
-from pumice.model.intents import Bind
+from pumice.framework.plugin import Plugin
 from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.reason import Unfit
@@ -395,28 +391,3 @@ def test_an_answer_without_end_is_too_large_long_before_the_time_is_over() -> No
         given = arguments(url, "predicate", httpTimeout="30s", breakerFailures=0)
         with Opened(small(), given) as session, pytest.raises(Unfit):
             session.predicate(session.state.tasks["uid-train-worker-0"], session.nodes["n1"])
-
-
-# -- a refused bind --------------------------------------------------------------------------------------------------
-def test_a_refused_bind_is_not_tried_again_at_once_and_longer_each_time() -> None:
-    with Service(lambda verb, body: {"errorMessage": "taken"}) as service:
-        opened = Opened(cluster([node("n1")], [pod("w-0")], [group()], [queue()]), arguments(service.url, "bind"))
-        waits = []
-        with opened as session:
-            task = session.state.tasks["uid-w-0"]
-            state = session.state
-            for _ in range(3):
-                with pytest.raises(Exception, match="taken"):
-                    session.binds.binders["extender"].bind(Bind(task.key, task.uid, "n1"))
-                begun, wait = state.now, 0.0
-                while True:
-                    session = Session(state, runtime=opened.runtime)
-                    session.open_plugin(Extender(Arguments(arguments(service.url, "bind"), owner="extender")))
-                    verdict = session.pre_predicate(task)
-                    if verdict.passed:
-                        break
-                    assert "taken" in verdict.text
-                    state.now += 1
-                    wait = state.now - begun
-                waits.append(wait)
-    assert waits == [2, 4, 8]

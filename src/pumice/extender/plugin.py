@@ -72,11 +72,7 @@ class Extender(Plugin):
                     return
         register(ssn, extender)
         if extender.has(BIND):
-            binder = self._binder(extender, caller)
-            ssn.register_binder(self.name, binder)
-            refused = RefusedBinds(extender.memory, binder.refused, ssn.now)
-            if refused:
-                ssn.add_pre_predicate_fn(self.name, refused.pre_predicate)
+            ssn.register_binder(self.name, self._binder(extender, caller))
 
     def on_session_close(self, ssn: Session) -> None:
         """Tell the service, publish what was measured, and remember not to trust kept answers after failures."""
@@ -135,12 +131,6 @@ class Extender(Plugin):
 
 
 # -- binds ------------------------------------------------------------------------------------------------------------
-WAITS: Final = (2.0, 60.0)
-"""Seconds for which a task is not placed whose bind was refused: at first, and at most; they double."""
-FORGOTTEN_AFTER: Final = 600.0
-"""Seconds after which a refusal that no other followed is forgotten."""
-
-
 class BindRefused(PumiceError):
     """The extender did not bind the pod."""
 
@@ -161,8 +151,6 @@ class ExtenderBinder:
         self.read_back: Callable[[Bind], str] | None = None
         self.caller, self._writer, self._wants = caller, writer, wants
         self._tasks: dict[str, bytes] = {}
-        self.refused: dict[str, str] = {}
-        """What was refused since a session last looked: UID -> why."""
 
     def wants(self, task: Task) -> bool:
         """Is the bind of *task* this binder's? If so, the task is remembered as it is now."""
@@ -184,9 +172,8 @@ class ExtenderBinder:
                 raise BindRefused(f"pod {intent.pod}: {failure}", retryable=True) from failure
             error = self._again(intent, body)
         if error:
-            said = f"the extender {self.name} refused to bind it: {error}"
-            self.refused[intent.uid] = said
-            raise BindRefused(f"pod {intent.pod}: {said}", retryable=False)
+            text = f"pod {intent.pod}: the extender {self.name} refused to bind it: {error}"
+            raise BindRefused(text, retryable=False)
 
     def _again(self, intent: Bind, body: bytes) -> str:
         """What became of a bind whose answer was lost."""
@@ -198,32 +185,6 @@ class ExtenderBinder:
             if self.read_back is not None and self.read_back(intent) == intent.node:
                 return ""
             raise BindRefused(f"pod {intent.pod}: {failure}", retryable=True) from failure
-
-
-class RefusedBinds:
-    """Tasks whose bind was refused wait before they are placed again, longer each time."""
-
-    def __init__(self, memory: dict[str, Any], fresh: dict[str, str], now: float) -> None:
-        """*memory*: what the plugin keeps between sessions. *fresh*: refused since the last session; is emptied."""
-        self._now = now
-        known: dict[str, list[Any]] = memory.get("refused", {})
-        self._known = {uid: one for uid, one in known.items() if now - one[0] < FORGOTTEN_AFTER}
-        while fresh:
-            uid, text = fresh.popitem()
-            before = self._known.get(uid)
-            wait = WAITS[0] if before is None else min(2 * before[1], WAITS[1])
-            self._known[uid] = [now + wait, wait, text]
-        memory["refused"] = self._known
-
-    def __bool__(self) -> bool:
-        return any(until > self._now for until, _, _ in self._known.values())
-
-    def pre_predicate(self, task: Task) -> Verdict:
-        """Refuse a task that still waits, with what the extender said."""
-        known = self._known.get(task.uid)
-        if known is None or known[0] <= self._now:
-            return PASS
-        return reject(f"{known[2]} (tried again in {known[0] - self._now:.0f} s)", ReasonCode.EXTENDER_UNAVAILABLE)
 
 
 def close_clients(memory: Mapping[str, Mapping[str, Any]]) -> None:

@@ -46,6 +46,11 @@ class ApiRefused(PumiceError):
         """When an earlier try of the same write was left without an answer; 0: none was."""
 
     @property
+    def for_good(self) -> bool:
+        """Whether the same write would be refused again: not if the object is gone, changed, or nothing was sent."""
+        return self.code not in (0, 404, 409)
+
+    @property
     def by_budget(self) -> bool:
         """Whether a disruption budget said no to an eviction."""
         return self.code == 429 and "DisruptionBudget" in self.causes

@@ -52,5 +52,5 @@ class FollowedCluster:
         :raises NotBound: the server said no.
         """
         why = self._backend.ask(lambda writer: writer.bind(intent))
-        if why:
+        if why is not None:
             raise NotBound(f"pod {intent.pod}: {why}")

@@ -67,7 +67,12 @@ class CycleMetrics:
         self._stage = milliseconds("scheduling_stage_duration_milliseconds", "Requests that bind (Bind).", "stage")
         self._victims = gauge("volcano_pod_preemption_victims", "Pods that the last preemption evicts.")
         self._intents = counter("pumice_intents", "Decisions handed over.", "intent")
-        self._writes = counter("pumice_writes", "Binds and evictions, by what became of them.", "intent", "result")
+        self._writes = counter(
+            "pumice_writes",
+            "Binds and evictions, by their result, and other writes that were refused.",
+            "intent",
+            "result",
+        )
         self._leading = gauge("pumice_leading", "1 if this replica leads.")
         self._failed = counter(
             "pumice_failed_cycles", "Cycles that failed as a whole; nothing of them was carried out."
@@ -206,6 +211,10 @@ class CycleMetrics:
     def evicted(self, ok: bool) -> None:
         """An eviction was answered."""
         self._written["evict", ok].inc()
+
+    def refused(self, what: str) -> None:
+        """A status, a nomination or annotations could not be written."""
+        self._writes.labels(what, "failed").inc()
 
     def text(self) -> bytes:
         """Everything, for a scrape."""

@@ -41,6 +41,10 @@ class Outcomes(Protocol):
         """An eviction was answered."""
         ...
 
+    def refused(self, what: str) -> None:
+        """A status, a nomination or annotations could not be written."""
+        ...
+
 
 class Outbox:
     """Takes intents over and carries them out. Belongs to one event loop.
@@ -71,6 +75,8 @@ class Outbox:
         self._begun = asyncio.Event()
         """Something was to be bound."""
         statuses.busy = lambda: not self._binds.empty()
+        if outcomes is not None:
+            writer.refused = outcomes.refused
         self._preparer = preparer
         self._unprepared: asyncio.Queue[list[Bind]] = asyncio.Queue()
         """Binds with claims, with all others of their job."""
@@ -166,26 +172,23 @@ class Outbox:
             intent = await self._binds.get()
             begun = time.perf_counter()
             try:
-                why = self._begin(intent.uid) or await self._bind(intent)
+                why, refused = self._begin(intent.uid), False
+                if not why:
+                    why, refused = await self._bind(intent)
             except Exception as exc:
                 log.exception("binding %s", intent.pod)
-                why = f"{type(exc).__name__}: {exc}"
+                why, refused = f"{type(exc).__name__}: {exc}", True
             if self._outcomes is not None:
                 self._outcomes.bound(intent.uid, time.perf_counter() - begun, not why)
             if intent.prepare and self._preparer is not None:
                 await self._preparer.done(intent, failed=bool(why))
             if why:
-                self._failed(intent, why)
+                self._failed(intent, why, refused=refused)
             self._binds.task_done()
 
-    @property
-    def _level(self) -> int:
-        """How loud a failure is told: once we do not lead, all that waits fails, and that was said."""
-        return logging.DEBUG if self._writer.silent else logging.WARNING
-
-    def _failed(self, intent: Bind, why: str) -> None:
-        log.log(self._level, "pod %s was not bound to %s: %s", intent.pod, intent.node, why)
-        self._report([BindFailed(intent.pod, intent.uid, why, intent.node)])
+    def _failed(self, intent: Bind, why: str, *, refused: bool) -> None:
+        self._writer.refusals.tell(f"pod {intent.pod} was not bound: {why}", intent.pod)
+        self._report([BindFailed(intent.pod, intent.uid, why, intent.node, refused)])
 
     async def _prepare_all(self, preparer: Preparer, group: asyncio.TaskGroup) -> None:
         while True:
@@ -203,27 +206,28 @@ class Outbox:
             if bind.uid in refused:
                 why = refused[bind.uid]
                 self._begin(bind.uid)
-                self._notes.put(
-                    Note("Pod", bind.pod, "Warning", ReasonCode.FAILED_BINDING, f"{bind.node}: {why}"), bind.uid
-                )
-                self._failed(bind, why)
+                text = f"{bind.node}: {why}"
+                self._notes.put(Note("Pod", bind.pod, "Warning", ReasonCode.FAILED_BINDING, text), bind.uid)
+                self._failed(bind, why, refused=True)
             else:
                 self._binds.put_nowait(bind)
         self._unprepared.task_done()
 
-    async def _bind(self, intent: Bind) -> str:
+    async def _bind(self, intent: Bind) -> tuple[str, bool]:
+        """Bind a pod; returns why it did not happen, or nothing, and whether it would be refused again."""
         if self._nodes is not None and intent.node not in self._nodes:
-            return "the node is gone"  # the server does not look, and would bind to nowhere
+            return "the node is gone", False  # the server does not look, and would bind to nowhere
         if not intent.binder:
-            return await self._writer.bind(intent)
+            no = await self._writer.bind(intent)
+            return ("", False) if no is None else (str(no), no.for_good)
         binder = self._binders.get(intent.binder)
         if binder is None:
-            return f"binder {intent.binder!r}: there is none of that name"
+            return f"binder {intent.binder!r}: there is none of that name", True
         try:
             await asyncio.get_running_loop().run_in_executor(self._threads, binder.bind, intent)
         except Exception as exc:  # whatever a binder raises, it may have bound: the pod tells
-            return "" if await self._writer.node_of(intent) == intent.node else str(exc)
-        return await self._seen_bound(intent)
+            return ("" if await self._writer.node_of(intent) == intent.node else str(exc)), True
+        return await self._seen_bound(intent), True
 
     async def _seen_bound(self, intent: Bind) -> str:
         """Whether a pod that somebody else bound has its node; the server is asked, for a binder may be wrong."""
@@ -278,7 +282,7 @@ class Outbox:
             log.exception("evicting %s", intent.pod)
             why = f"{type(exc).__name__}: {exc}"
         if why:
-            log.log(self._level, "pod %s was not evicted: %s", intent.pod, why)
+            self._writer.refusals.tell(f"pod {intent.pod} was not evicted: {why}", intent.pod)
         return why
 
     async def _nominate_all(self) -> None:

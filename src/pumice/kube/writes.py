@@ -17,6 +17,7 @@ from pumice.kube.subresources import StatusPlaces
 from pumice.kube.waiting import Backoff
 from pumice.model.api import Pod
 from pumice.model.intents import Bind, Evict, Nominate
+from pumice.words import without_name
 
 log = logging.getLogger("pumice.kube")
 
@@ -28,8 +29,31 @@ TRIES = 5
 LATE = 60.0
 """Seconds for which a request without an answer may still be carried out: so long a server works at one."""
 
+MOST_REASONS = 1000
+"""Refusals that are remembered, not to be logged again."""
+SAID_AGAIN = 600.0
+"""Seconds after which a refusal for the same reason is worth another line in the log."""
+
 TimeLeft = Callable[[], float]
 """For how many seconds from now we may write; 0: not at all."""
+
+
+class RefusalLog:
+    """Logs that writes were refused: one line for one reason. *quiet*: once we do not lead, all that waits fails."""
+
+    def __init__(self, quiet: Callable[[], bool]) -> None:
+        self._quiet = quiet
+        self._told: dict[str, float] = {}
+
+    def tell(self, text: str, name: str) -> None:
+        """Log that a write to the object *name* was refused. A reason that was logged of late is a debug message."""
+        reason, now = without_name(text, name.rpartition("/")[2]), time.monotonic()
+        level = logging.DEBUG
+        if not self._quiet() and now - self._told.get(reason, float("-inf")) >= SAID_AGAIN:
+            if len(self._told) >= MOST_REASONS:
+                self._told.clear()
+            self._told[reason], level = now, logging.WARNING
+        log.log(level, "%s", text)
 
 
 class ApiWriter:
@@ -44,6 +68,9 @@ class ApiWriter:
         self._pods = RESOURCES["Pod"]
         self._places = StatusPlaces(client)
         self._silent = False
+        self.refusals = RefusalLog(lambda: self._silent)
+        self.refused: Callable[[str], None] = lambda what: None
+        """Is told what could not be written, if it was refused for good."""
 
     # -- any object ---------------------------------------------------------------------------------------------------
     async def send(
@@ -103,11 +130,11 @@ class ApiWriter:
 
     async def patch(self, path: str, body: dict[str, Any], content: str) -> bool:
         """Change an object; returns whether that happened. One that is gone, or newer than the patch, needs none."""
-        return _is_done(await self.send("PATCH", path, body, content))
+        return self._is_done("patch", path, await self.send("PATCH", path, body, content))
 
     async def patch_status(self, resource: Resource, key: str, body: dict[str, Any], content: str = MERGE) -> bool:
         """Change a status; returns whether that happened. One of an object that is gone or newer needs no change."""
-        return _is_done(await self.send_status(resource, key, body, content))
+        return self._is_done("status", key, await self.send_status(resource, key, body, content))
 
     async def create(self, path: str, body: dict[str, Any]) -> ApiRefused | None:
         """Create an object; returns what the server had against it."""
@@ -145,10 +172,16 @@ class ApiWriter:
             log.warning("%s; neither is anything else that waits", NotSent(what))
         return NotSent(what)
 
+    def _is_done(self, what: str, name: str, answer: bytes | ApiRefused) -> bool:
+        if isinstance(answer, ApiRefused) and answer.for_good:
+            self.refusals.tell(str(answer), name)
+            self.refused(what)
+        return not isinstance(answer, ApiRefused)
+
     # -- pods ---------------------------------------------------------------------------------------------------------
 
-    async def bind(self, intent: Bind) -> str:
-        """Bind; returns why it did not happen, or nothing.
+    async def bind(self, intent: Bind) -> ApiRefused | None:
+        """Bind; returns what the server had against it, if it did not happen.
 
         The UID goes along, so a pod of the same name is never bound by mistake. Where an answer was lost the bind is
         sent again, and no refusal of that one says what became of the first: the server may have been started anew,
@@ -170,17 +203,17 @@ class ApiWriter:
         while True:
             no = await self.create(path, body)
             if no is None:
-                return ""
+                return None
             unanswered = max(unanswered, no.unanswered)
             if isinstance(no, NotSent) or not (unanswered or no.code == 409 or no.code >= 500):
-                return str(no)
+                return no
             pod = await self._sure_pod(intent.pod)
             if pod is None or pod.metadata.uid != intent.uid or pod.metadata.deletion_timestamp is not None:
-                return str(no)
+                return no
             if pod.spec.node_name:
-                return "" if pod.spec.node_name == intent.node else str(no)
+                return None if pod.spec.node_name == intent.node else no
             if not unanswered or time.monotonic() - unanswered > LATE:
-                return str(no)
+                return no
             await asyncio.sleep(backoff.again())
 
     async def node_of(self, intent: Bind) -> str:
@@ -236,7 +269,7 @@ class ApiWriter:
             pod = await self.read_pod(intent.pod)
             if pod is None or pod.metadata.uid != intent.uid or pod.spec.node_name:
                 return
-        _is_done(answer)
+        self._is_done("nomination", intent.pod, answer)
 
     async def read_pod(self, key: str) -> Pod | None:
         """The pod as it is now; None if there is none."""
@@ -245,11 +278,3 @@ class ApiWriter:
             return DECODERS["Pod"].decode(answer) if answer is not None else None
         except msgspec.ValidationError:
             return None
-
-
-def _is_done(answer: bytes | ApiRefused) -> bool:
-    if not isinstance(answer, ApiRefused):
-        return True
-    if answer.code not in (404, 409) and not isinstance(answer, NotSent):
-        log.warning("%s", answer)
-    return False

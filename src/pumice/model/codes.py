@@ -34,6 +34,8 @@ class ReasonCode(StrEnum):
     """A plugin or extender that follows placements objected to one."""
     BIND_NOT_PREPARED = "BindNotPrepared"
     """What a bind needs first (volumes, devices) could not be prepared."""
+    BIND_REFUSED = "BindRefused"
+    """The API server, or a binder, refused a bind of the job; it is tried again later."""
     PLAN_REFUSED = "PlanRefused"
     """A plan to make room by evictions was refused by a plugin."""
     NOT_TRIED = "NotTried"

@@ -30,6 +30,8 @@ class BindFailed(msgspec.Struct, frozen=True):
     message: str
     node: str = ""
     """Where it was to go. A pod that was sent elsewhere since is not concerned; nothing: wherever it was sent."""
+    refused: bool = False
+    """Whether the cluster said no, so that the same bind would be refused again."""
 
 
 class EvictFailed(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from pumice.model.status import JobPhase, TaskStatus
 from pumice.saved.staying import without_secrets
 from pumice.state.cluster import ClusterState
 from pumice.state.devices import MOST_DEVICES
-from pumice.state.eviction_refusals import RefusedEviction
+from pumice.state.refused_writes import RefusedWrite
 
 _ASSUMED: Final = frozenset({TaskStatus.BINDING, TaskStatus.RELEASING})
 _TOLD: Final = ("do", "pod", "uid", "node", "job", "beneficiary", "beneficiary_pod")
@@ -64,7 +64,7 @@ class SavedTurn(_Record):
 
 
 class SavedRefusal(_Record):
-    """A task that the cluster did not let us evict."""
+    """A task that the cluster did not let us bind or evict."""
 
     pod: str
     node: str
@@ -74,6 +74,7 @@ class SavedRefusal(_Record):
     until: float
     freed: bool = False
     fresh: bool = True
+    bind: bool = False
 
 
 class SavedShard(_Record):
@@ -191,7 +192,7 @@ def nominated_of(state: ClusterState) -> dict[str, str]:
 
 
 def refused_of(state: ClusterState) -> dict[str, SavedRefusal]:
-    """The evictions that the cluster refused."""
+    """The binds and evictions that the cluster refused."""
     return {uid: SavedRefusal(**asdict(no)) for uid, no in state.refused.items()}
 
 
@@ -217,7 +218,7 @@ def restore(saved: SavedCycle, objects: Iterable[api.AnyObject] | None = None) -
     for uid, node in saved.nominated.items():
         if uid in state.tasks:
             state.nominate(state.tasks[uid], node)
-    state.refused = {uid: RefusedEviction(**msgspec.structs.asdict(no)) for uid, no in saved.refused.items()}
+    state.refused = {uid: RefusedWrite(**msgspec.structs.asdict(no)) for uid, no in saved.refused.items()}
     state.now = saved.now
     return state
 

@@ -24,8 +24,8 @@ from pumice.state.arrivals import GatheredTasks
 from pumice.state.classes import ClassTable
 from pumice.state.contributions import Contribution, JobSum, contribute, of_queue
 from pumice.state.devices import DeviceTable
-from pumice.state.eviction_refusals import RefusedEviction
 from pumice.state.pods import FromLabels
+from pumice.state.refused_writes import RefusedWrite, Stopped
 from pumice.state.runs import PodRun
 from pumice.state.sums import EqualMoves, add, add_up, count_in_queue
 from pumice.state.table import NodeTable
@@ -74,8 +74,10 @@ class ClusterState:
         """Binds and evictions sent but not yet seen back, by UID."""
         self.leaving: dict[str, Task] = {}
         """Tasks of jobs that are being released and not gone yet, by UID."""
-        self.refused: dict[str, RefusedEviction] = {}
-        """Tasks that the cluster did not let us evict, by UID."""
+        self.refused: dict[str, RefusedWrite] = {}
+        """Tasks that the cluster did not let us bind or evict, by UID."""
+        self.stopped: dict[str, Stopped] = {}
+        """What that means for jobs as the session was opened."""
         self.dirty: dict[str, Job] = {}
         """Jobs whose sums must be made anew."""
         self.changed_jobs: dict[str, Job] = {}
@@ -133,10 +135,15 @@ class ClusterState:
         match event:
             case Gone(kind=kind, key=key):
                 handlers.gone(self, kind, key)
-            case BindFailed(uid=uid, node=node):
-                handlers.bind_failed(self, uid, node)
+            case BindFailed():
+                handlers.bind_failed(self, event)
             case EvictFailed():
                 handlers.evict_failed(self, event)
+
+    def pauses(self, job: str) -> str:
+        """Why nothing of a job is placed for now: a bind of it was refused; nothing if none was."""
+        stopped = self.stopped.get(job)
+        return stopped.text if stopped is not None and stopped.paused else ""
 
     def apply_all(self, events: Iterable[ClusterEvent]) -> None:
         """Take in several events in order."""

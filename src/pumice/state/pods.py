@@ -10,7 +10,7 @@ from msgspec import structs
 
 from pumice.errors import InvalidInput, shown
 from pumice.model.api import Metadata, Pod, PodSpec
-from pumice.model.events import EvictFailed
+from pumice.model.events import BindFailed, EvictFailed
 from pumice.model.job import Job, SubJob, parse_bool, sub_job_of
 from pumice.model.mapping import NOTHING
 from pumice.model.node import Node
@@ -21,7 +21,7 @@ from pumice.model.task import PREEMPTABLE_KEY, ROLE_KEY, TASK_PRIORITY_ANNOTATIO
 from pumice.state import ledger
 from pumice.state import writing as w
 from pumice.state.counts import OUT
-from pumice.state.eviction_refusals import WAITS, RefusedEviction
+from pumice.state.refused_writes import WAITS, RefusedWrite
 from pumice.state.writing import find, put, replace, take, unsealed
 
 if TYPE_CHECKING:
@@ -280,11 +280,26 @@ def pod_gone(state: ClusterState, key: str) -> None:
         _drop_task(state, task)
 
 
-def bind_failed(state: ClusterState, uid: str, node: str = "") -> None:
-    """A bind did not happen: the task waits again, unless it was sent to another node since."""
-    task = state.assumed.get(uid)
-    if task is not None and task.status == S.BINDING and node in ("", task.node_name):
-        unassume(state, task)
+def bind_failed(state: ClusterState, event: BindFailed) -> None:
+    """A bind did not happen: the task waits again, unless it was sent to another node since.
+
+    If the cluster refused it, nothing of the job is placed for a while.
+    """
+    task = state.assumed.get(event.uid)
+    if task is None or task.status != S.BINDING or event.node not in ("", task.node_name):
+        return
+    unassume(state, task)
+    if event.refused:
+        wait = _next_wait(state, event.uid)
+        state.refused[event.uid] = RefusedWrite(
+            event.pod, event.node, task.job_key, event.message, wait, state.now + wait, bind=True
+        )
+
+
+def _next_wait(state: ClusterState, uid: str) -> float:
+    """For how long a write that was refused just now is not tried again."""
+    known = state.refused.get(uid)
+    return min(known.wait * 2, WAITS[1]) if known is not None and known.wait else WAITS[0]
 
 
 def evict_failed(state: ClusterState, event: EvictFailed) -> None:
@@ -293,11 +308,8 @@ def evict_failed(state: ClusterState, event: EvictFailed) -> None:
     if task is None or task.status != S.RELEASING:
         return
     unassume(state, task)
-    known = state.refused.get(event.uid)
-    wait = 0.0
-    if event.tried:
-        wait = min(known.wait * 2, WAITS[1]) if known is not None and known.wait else WAITS[0]
-    state.refused[event.uid] = RefusedEviction(
+    wait = _next_wait(state, event.uid) if event.tried else 0.0
+    state.refused[event.uid] = RefusedWrite(
         event.pod, event.node, event.beneficiary, event.message, wait, state.now + wait, event.freed
     )
     helped = state.jobs.get(event.beneficiary)

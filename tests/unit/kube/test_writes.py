@@ -145,7 +145,7 @@ def test_who_does_not_lead_sends_nothing_whatever_is_to_be_written_and_says_so_o
             await write(writer)
         assert api.requests == []
         assert isinstance(await writer.send("POST", "/x", {}), NotSent)
-        assert "we do not lead any more" in await writer.bind(Bind("ns/p", "u", "n"))
+        assert "we do not lead any more" in str(await writer.bind(Bind("ns/p", "u", "n")))
 
     with caplog.at_level(logging.INFO, "pumice.kube"):
         talking(tmp_path, body, left=lambda: 0.0)
@@ -195,10 +195,10 @@ def test_whatever_is_said_to_a_bind_that_is_sent_again_only_the_pod_tells_what_b
     async def body(api: ScriptedApi, writer: ApiWriter) -> None:
         api.answers["POST", f"{POD}/binding"] = [lost, (code, {"message": "no"})]
         api.answers["GET", POD] = [CUT, (403, {}), (403, {}), (503, {}), pod_on("n")]
-        assert await writer.bind(Bind("ns/p", "u", "n")) == ""
+        assert await writer.bind(Bind("ns/p", "u", "n")) is None
         api.answers["POST", f"{POD}/binding"] = [lost, (code, {"message": "no"})]
         api.answers["GET", POD] = [(403, {}), pod_on("other")]
-        assert "no" in await writer.bind(Bind("ns/p", "u", "n"))
+        assert "no" in str(await writer.bind(Bind("ns/p", "u", "n")))
 
     talking(tmp_path, body)
 
@@ -209,7 +209,7 @@ def test_a_bind_without_an_answer_that_did_not_happen_is_sent_until_it_does(tmp_
     async def body(api: ScriptedApi, writer: ApiWriter) -> None:
         api.answers["POST", f"{POD}/binding"] = [CUT, (code, {}), (code, {}), (201, {})]
         api.answers["GET", POD] = [pod_on("")]
-        assert await writer.bind(Bind("ns/p", "u", "n")) == ""
+        assert await writer.bind(Bind("ns/p", "u", "n")) is None
 
     talking(tmp_path, body)
 
@@ -222,11 +222,11 @@ def test_a_bind_without_an_answer_is_given_up_when_it_cannot_come_true_any_more(
     async def body(api: ScriptedApi, writer: ApiWriter) -> None:
         api.answers["POST", f"{POD}/binding"] = [CUT, (403, {"message": "never"})]
         api.answers["GET", POD] = [pod_on("")]
-        assert "never" in await writer.bind(Bind("ns/p", "u", "n"))
+        assert "never" in str(await writer.bind(Bind("ns/p", "u", "n")))
         assert len(api.sent("POST")) > 2
         api.answers["GET", POD] = [GONE]
         api.answers["POST", f"{POD}/binding"] = [CUT, GONE]
-        assert "not found" in await writer.bind(Bind("ns/p", "u", "n"))
+        assert "not found" in str(await writer.bind(Bind("ns/p", "u", "n")))
 
     talking(tmp_path, body)
 
@@ -247,3 +247,27 @@ def test_a_nomination_that_the_server_refuses_is_told_only_of_a_pod_that_still_w
     with caplog.at_level(logging.WARNING, "pumice.kube"):
         talking(tmp_path, body)
     assert len(caplog.records) == told
+
+
+def test_refused_writes_are_one_line_for_a_reason_and_each_is_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            writer = ApiWriter(client, lambda: float("inf"))
+            counted: list[str] = []
+            writer.refused = counted.append
+            for name in ("p-0", "p-1", "gone"):
+                text = {"message": f'pods "{name}" is forbidden: {"nobody may" if name != "gone" else "gone"}'}
+                api.answers["PATCH", f"/api/v1/namespaces/ns/pods/{name}/status"] = [(403, text)]
+            api.answers["PATCH", "/api/v1/namespaces/ns/pods/gone/status"] = [(404, {})]
+            for name in ("p-0", "p-1", "gone") * 3:
+                assert not await writer.patch_status(RESOURCES["Pod"], f"ns/{name}", {"status": {}})
+            assert counted == ["status"] * 6
+            for n in range(3):
+                writer.refusals.tell(f"pod ns/q-{n} was not bound: no", f"ns/q-{n}")
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(story())
+    said = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert ["p-0" in said[0], said[1:]] == [True, ["pod ns/q-0 was not bound: no"]]

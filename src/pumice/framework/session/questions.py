@@ -128,6 +128,8 @@ class Questions(Asking):
         """Is the job worth trying? One that breaks a rule is not, whatever plugins say."""
         if job.problem:
             return Verdict(False, job.problem, "pumice", "Invalid")
+        if paused := self.state.pauses(job.uid):
+            return Verdict(False, paused, "pumice", ReasonCode.BIND_REFUSED)
         if job.has_topology and (said := self.unmet_topology(job)) is not None:
             return said
         if type(job.group) is NativePodGroup and job.group.spec.topology_key and not self.anybody(t.SUBSET_NODES):

@@ -36,6 +36,8 @@ class Stage(StrEnum):
     """A plugin that follows placements objected to one of its."""
     BIND = "bind"
     """What must be done before a bind could not be prepared."""
+    REFUSED = "refused"
+    """A bind was refused: it is tried again later."""
     EVICTION = "eviction"
     """A plan to make room for it was refused."""
     UNSEEN = "unseen"
@@ -59,6 +61,7 @@ _CODES: Final = {
     Stage.READY: ReasonCode.GANG_NOT_READY,
     Stage.OBJECTION: ReasonCode.PLACEMENT_REFUSED,
     Stage.BIND: ReasonCode.BIND_NOT_PREPARED,
+    Stage.REFUSED: ReasonCode.BIND_REFUSED,
     Stage.EVICTION: ReasonCode.PLAN_REFUSED,
     Stage.UNSEEN: ReasonCode.NOT_TRIED,
     Stage.SERVED: ReasonCode.SERVED,
@@ -66,8 +69,12 @@ _CODES: Final = {
 
 
 def stage_of_invalid(said: Verdict) -> Stage:
-    """The stage at which a job that is not worth trying was stopped: a topology that cannot be had has its own."""
-    return Stage.TOPOLOGY if said.reason == ReasonCode.TOPOLOGY_NOT_MET else Stage.VALID
+    """The stage at which a job that is not worth trying was stopped: some reasons have their own."""
+    stages: dict[str, Stage] = {
+        ReasonCode.TOPOLOGY_NOT_MET: Stage.TOPOLOGY,
+        ReasonCode.BIND_REFUSED: Stage.REFUSED,
+    }
+    return stages.get(said.reason, Stage.VALID)
 
 
 class Refusal:

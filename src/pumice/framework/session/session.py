@@ -18,13 +18,13 @@ from pumice.framework.points.callback import Callback
 from pumice.framework.points.guard import Failures
 from pumice.framework.points.handlers import Handlers
 from pumice.framework.session.budgets import Budgets
-from pumice.framework.session.eviction_refusals import learn_refusals
 from pumice.framework.session.nominations import hold_rooms, holds
 from pumice.framework.session.opened import PluginEntry
 from pumice.framework.session.opening import PluginOpening
 from pumice.framework.session.orders import Orders
 from pumice.framework.session.outcome import Outcome
 from pumice.framework.session.problems import tell_problems
+from pumice.framework.session.refused_writes import learn_refusals
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.search import Search
 from pumice.framework.session.statement import Statement
@@ -221,7 +221,7 @@ class Session(PluginOpening):
     def open(self) -> Session:
         """Build and open every plugin of the tiers, in order; one that cannot be is left out, and it is told."""
         self.runtime.cycle += 1
-        if self.state.refused:
+        if self.state.refused or self.state.stopped:
             learn_refusals(self)
         if self.runtime.nominations:
             hold_rooms(self)

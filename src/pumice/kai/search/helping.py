@@ -31,6 +31,7 @@ def waiting(world: KaiWorld, *, evicting: bool, preemptible_only: bool = False) 
         for job in world.kept.waiting.values()
         if job.pending
         and job.ready
+        and not world.state.pauses(job.job.uid)
         and not (preemptible_only and not job.preemptible)
         and not (evicting and delayed(world, job))
     ]
