@@ -138,6 +138,16 @@ class KubeBackend(Connection):
         """Who led when we last looked; nothing if that is not known."""
         return self._elector.holder if self._elector is not None else ""
 
+    @property
+    def missing(self) -> dict[str, str]:
+        """Kind -> why it is not followed; nothing if it is."""
+        return {kind: reflector.missing for kind, reflector in self.reflectors.items()}
+
+    @property
+    def lease_trouble(self) -> str:
+        """Why the lease cannot be taken or renewed; nothing if it can, or another replica has it."""
+        return self._elector.trouble if self._elector is not None else ""
+
     def create(self, kind: str, body: dict[str, Any]) -> None:
         """Create an object, some time soon; one that is there already is left as it is."""
         if self._loop is None or self._writer is None:

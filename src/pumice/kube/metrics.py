@@ -79,6 +79,7 @@ class CycleMetrics:
         )
         self._events = counter("pumice_events", "Cluster events taken in.")
         self._lists = gauge("pumice_lists", "How often a kind was listed; more than once: its watch was lost.", "kind")
+        self._followed = gauge("pumice_kind_followed", "1 if a kind is followed; else why not.", "kind", "why")
         self._good = {
             "conf": gauge("pumice_conf_good", "1 if the conf as it is now is in use."),
             "plugins": gauge("pumice_plugins_good", "1 if the plugins as they are now are in use."),
@@ -89,6 +90,7 @@ class CycleMetrics:
         ProcessCollector(registry=self._registry)
         self._tidied = float("-inf")
         self._known_lists: dict[str, int] = {}
+        self._known_missing: dict[str, str] = {}
         self._created: dict[str, float] = {}
         """Pods whose bind is under way, by UID: when they were created."""
         for one in self._good.values():
@@ -193,6 +195,15 @@ class CycleMetrics:
         self._known_lists = dict(lists)
         for kind, times in lists.items():
             self._lists.labels(kind).set(times)
+
+    def followed(self, missing: Mapping[str, str]) -> None:
+        """Kind -> why it is not followed; nothing if it is."""
+        if missing == self._known_missing:
+            return
+        self._known_missing = dict(missing)
+        self._followed.clear()
+        for kind, why in missing.items():
+            self._followed.labels(kind, why).set(not why)
 
     def good(self, what: str, good: bool) -> None:
         """Whether the conf, or the plugins, can be used as they are now."""

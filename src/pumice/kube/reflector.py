@@ -34,7 +34,8 @@ PAUSE = 0.5
 ABSENT = 60.0
 """How often it is looked whether a kind that the cluster does not have came."""
 DOUBT = 30.0
-"""Seconds for which a kind that was there is not given up when the server refuses it."""
+"""Seconds for which a kind is not given up that was there, or that exists and may not be read: a server that starts
+refuses for a moment what it allows. As long as that lasts the first list is awaited."""
 _BIG = 500
 """Lists with more objects than this, of about a kilobyte each, are taken in with the collector at rest."""
 
@@ -69,8 +70,11 @@ class Reflector:
         keep: bool = False,
         outage: Outage | None = None,
         ahead: Future[ObjectList | None] | None = None,
+        patient: bool = True,
     ) -> None:
-        """*ahead*: the first list, which somebody else asked for."""
+        """*ahead*: the first list, which somebody else asked for. *patient*: the first list of a kind that may not be
+        read is awaited for a while."""
+        self._patient = patient
         self._outage = outage or Outage()
         self._client, self._resource, self._inbox, self._accept = client, resource, inbox, accept
         self._query = dict(query or {})
@@ -86,6 +90,8 @@ class Reflector:
         """Somebody wants everything listed anew."""
         self._waiting: list[asyncio.Future[None]] = []
         self._is_absent = False
+        self.missing = "not listed yet"
+        """Why the kind is not followed; nothing if it is."""
         self.objects: dict[str, AnyObject] = {}
         """The objects as last seen, if they are kept. Changes of what nobody here reads, such as heartbeats of nodes,
         are then not told."""
@@ -127,11 +133,11 @@ class Reflector:
             except ApiRefused as no:
                 if no.code == 404 and self._other_version():
                     continue
-                if not self._resource.needed and no.code in (403, 404) and not self._doubtful():
-                    self._absent(no)
-                    await asyncio.sleep(ABSENT)
+                if self._resource.needed or no.code not in (403, 404) or self._doubtful(no):
+                    await self._wait(no)
                     continue
-                await self._wait(no)
+                self._absent(no)
+                await asyncio.sleep(ABSENT if no.code == 404 else self._backoff.again())
             except (Unreachable, msgspec.MsgspecError) as trouble:
                 await self._wait(trouble)
 
@@ -166,7 +172,7 @@ class Reflector:
 
     def _take_all(self, objects: Iterable[AnyObject], present: set[str], waiting: int) -> None:
         """These objects are there, and those that are known to be *present*; no others."""
-        self._is_absent = False
+        self._is_absent, self.missing = False, ""
         self.lists += not (waiting and self._listed)
         events: list[ClusterEvent] = []
         for obj in objects:
@@ -299,17 +305,22 @@ class Reflector:
             events.append(Gone(self._resource.kind, key))
 
     # -- trouble ----------------------------------------------------------------------------------------------------
-    def _doubtful(self) -> bool:
-        """Whether a kind that was there may be back soon: a server that starts refuses what it allows in a moment."""
+    def _doubtful(self, no: ApiRefused) -> bool:
+        """Report whether an optional kind may be there soon: it was there, or it exists and may not be read yet."""
         now = time.monotonic()
         self._refused = self._refused or now
-        return self.lists > 0 and now - self._refused < DOUBT
+        may_come = self.lists > 0 or (no.code == 403 and self._patient)
+        return may_come and now - self._refused < DOUBT
 
     def _absent(self, no: ApiRefused) -> None:
+        forbidden = no.code == 403
+        self.missing = "forbidden" if forbidden else "absent"
         if self._complained != str(no):
             self._complained = str(no)
-            how = "is not to be read" if no.code == 403 else "does not exist here"
-            log.info("%s %s; going on without", self._resource.kind, how)
+            if forbidden:
+                log.warning("%s may not be read; going on without it, and trying again: %s", self._resource.kind, no)
+            else:
+                log.info("%s does not exist here; going on without", self._resource.kind)
         events: list[ClusterEvent] = []
         for key in list(self._known):
             self._drop(key, events)
@@ -318,6 +329,8 @@ class Reflector:
         self._tell(len(self._waiting))
 
     async def _wait(self, trouble: Exception) -> None:
+        if isinstance(trouble, ApiRefused):
+            self.missing = {403: "forbidden", 404: "absent"}.get(trouble.code, "refused")
         if self._outage.concerns(trouble):
             self._outage.began(self._resource.kind, trouble)
         else:

@@ -50,6 +50,8 @@ GATHER = 0.02
 
 QUESTIONS = 200
 """So many questions may wait; more are sent away."""
+REPEAT = 30.0
+"""Seconds between two lines about what keeps us from deciding."""
 ANSWERING = 0.25
 """Seconds that go into answers after a cycle; questions that are left wait for the next."""
 
@@ -100,6 +102,8 @@ class Service:
         loop.witness = self._historian
         self._queue_made = False
         self._failing, self._failure = 0, ""
+        self._waits_since = float("inf")
+        """When something that keeps us from deciding began, or was last told."""
         self.cycles = 0
         """How many cycles have run."""
 
@@ -125,7 +129,9 @@ class Service:
     def unready(self) -> str:
         """Why we cannot decide yet; a replica that does not lead but could is ready."""
         if not self._ready:
-            return f"waiting for the first list of {', '.join(self._backend.inbox.missing)}"
+            whys = self._backend.missing
+            kinds = (f"{kind} ({why})" if (why := whys.get(kind)) else kind for kind in self._backend.inbox.missing)
+            return f"waiting for the first list of {', '.join(kinds)}"
         return self._follow.missing if self._follow is not None else ""
 
     def next_cycle(self) -> Future[bytes]:
@@ -183,6 +189,7 @@ class Service:
                     return 1
                 self._follow_conf()
                 self._guarded_step()
+                self._tell_waiting()
                 if self._backend.inbox.wait(self._period):
                     self._stopping.wait(GATHER)
             return 0
@@ -194,19 +201,29 @@ class Service:
 
     def _first_lists(self) -> None:
         """Wait until everything was listed, and take it in."""
-        told = time.monotonic()
         inbox = self._backend.inbox
         while not inbox.synced.is_set() and not self._stopping.is_set() and self._backend.alive:
             inbox.wait(0.2)
-            if time.monotonic() - told > 10 and not inbox.synced.is_set():
-                told = time.monotonic()
-                log.warning("still waiting for the first list of %s", ", ".join(inbox.missing))
+            if not inbox.synced.is_set():
+                self._tell_waiting()
         if inbox.synced.is_set():
             gc.disable()  # everything that is made here stays, and passes over it cost more than making it
             self.metrics.took_in(self._loop.take_in())
             gc.freeze()
             gc.enable()
             self._ready = True
+
+    def _tell_waiting(self) -> None:
+        """Publish which kinds are followed, and say every 30 s what still keeps us from deciding."""
+        self.metrics.followed(self._backend.missing)
+        text, now = self.unready() or self._backend.lease_trouble, time.monotonic()
+        if not text:
+            self._waits_since = float("inf")
+        elif self._waits_since == float("inf"):
+            self._waits_since = now
+        elif now - self._waits_since >= REPEAT:
+            self._waits_since = now
+            log.warning("still waiting: %s", text)
 
     def _guarded_step(self) -> None:
         """One step. If it fails it is told, once per reason, counted, and tried again with the next period.

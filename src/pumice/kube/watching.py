@@ -91,9 +91,10 @@ class Connection:
         chosen: Callable[[AnyObject], bool] | None = None,
         needed: frozenset[str] | None = None,
         ahead: Mapping[str, Future[ObjectList | None]] | None = None,
+        patient: bool = True,
     ) -> None:
         """Follow every kind; of nodes only the *chosen* ones. *needed*: kinds that must be there; *ahead*: first lists
-        that were asked for already."""
+        that were asked for already; *patient*: optional kinds that may not be read are awaited for a while."""
         for kind in self._kinds:
             resource = self._resources[kind]
             if needed is not None:
@@ -101,7 +102,14 @@ class Connection:
             accept = chosen if kind == "Node" else None
             first = ahead.get(kind) if ahead is not None else None
             self.reflectors[kind] = Reflector(
-                client, resource, self.inbox, accept=accept, keep=kind in KEPT, outage=outage, ahead=first
+                client,
+                resource,
+                self.inbox,
+                accept=accept,
+                keep=kind in KEPT,
+                outage=outage,
+                ahead=first,
+                patient=patient,
             )
 
 
@@ -120,7 +128,7 @@ class Watching(Connection):
     async def _main(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         async with ReadingClient(self._credentials, connections=len(self._kinds) + 4) as client:
-            self._reflect(client, Outage(), needed=frozenset(("Pod", "Node")))
+            self._reflect(client, Outage(), needed=frozenset(("Pod", "Node")), patient=False)
             self._started.set()
             tasks = [asyncio.create_task(reflector.run()) for reflector in self.reflectors.values()]
             end = asyncio.create_task(self._stopping.wait())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -287,6 +289,56 @@ def test_a_kind_that_stays_refused_is_given_up(tmp_path: Path, monkeypatch: pyte
                 assert await next_events(inbox) == ["-team/a"]
 
     virtual_time.run(story())
+
+
+def test_a_kind_that_may_not_be_read_is_awaited_said_loudly_and_tried_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server that starts refuses for a moment what it allows: its kinds do not vanish for that."""
+
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            budgets = RESOURCES["PodDisruptionBudget"].collection
+            refused = (403, {"message": "RBAC is not loaded yet"})
+            there = {"metadata": {"resourceVersion": "9"}, "items": [budget("a", "1")]}
+            api.answers["GET", budgets] = [refused, refused, refused, (200, there)]
+            began = time.monotonic()
+            async with following(client, "PodDisruptionBudget") as (inbox, reflector):
+                await until(lambda: reflector.missing == "forbidden")
+                assert inbox.missing == ["PodDisruptionBudget"]
+                assert await next_events(inbox) == ["team/a"]
+                assert time.monotonic() - began < 2.0
+                assert reflector.missing == ""
+
+    with caplog.at_level(logging.INFO):
+        virtual_time.run(story())
+    assert [r.levelname for r in caplog.records if "RBAC is not loaded yet" in r.getMessage()] == ["WARNING"]
+
+
+def test_a_right_that_is_missing_for_good_holds_up_the_start_for_half_a_minute(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            budgets = RESOURCES["PodDisruptionBudget"].collection
+            api.answers["GET", budgets] = [(403, {"message": "you may not"})]
+            began = time.monotonic()
+            async with following(client, "PodDisruptionBudget") as (inbox, reflector):
+                await until(inbox.synced.is_set, 60.0)
+                assert 30.0 <= time.monotonic() - began < 45.0
+                assert reflector.missing == "forbidden"
+                there = {"metadata": {"resourceVersion": "9"}, "items": [budget("a", "1")]}
+                api.answers["GET", budgets] = [(200, there)]
+                assert await next_events(inbox) == ["team/a"]
+                assert time.monotonic() - began < 60.0
+            async with following(client, "PodDisruptionBudget", patient=False) as (inbox, _):
+                pass
+
+    with caplog.at_level(logging.INFO):
+        virtual_time.run(story())
+    lines = [r for r in caplog.records if "you may not" in r.getMessage()]
+    assert {r.levelname for r in lines} == {"WARNING"}
+    assert len(lines) == 2
 
 
 def test_a_needed_kind_that_the_cluster_lacks_holds_up_the_start(tmp_path: Path) -> None:
