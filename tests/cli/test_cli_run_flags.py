@@ -39,16 +39,30 @@ def test_one_dash_is_enough_for_long_names() -> None:
     assert rewritten("-leader-elect=false", "-schedule-period=2s") == ["--no-leader-elect", "--schedule-period", "2s"]
 
 
-def test_flags_that_change_nothing_and_unknown_ones_are_left_out_with_a_warning() -> None:
+def test_flags_that_change_nothing_are_left_out_with_a_warning() -> None:
     out, warnings = rewrite(
-        ["--kube-api-qps=2000", "--vmodule", "x=3", "--logtostderr", "--leader-elect"], SWITCHES, VALUES, IDLE
+        ["--kube-api-qps=2000", "--kube_api_qps", "3", "--logtostderr", "--leader-elect"], SWITCHES, VALUES, IDLE
     )
     assert out == ["--leader-elect"]
-    assert warnings == [
-        "--kube-api-qps: no need",
-        "--vmodule: an unknown flag, left out",
-        "--logtostderr: always",
-    ]
+    assert warnings == ["--kube-api-qps: no need", "--kube-api-qps: no need", "--logtostderr: always"]
+
+
+@pytest.mark.parametrize("command", ["run", "controllers"])
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--leader-elct=false"], "--leader-elct: there is no such flag; did you mean --leader-elect?"),
+        (["-listen-adress", ":1"], "-listen-adress: there is no such flag; did you mean --listen-address?"),
+        (["--kube-api-qpss=3"], "--kube-api-qpss: there is no such flag; did you mean --kube-api-qps?"),
+        (["--dry-run"], "--dry-run: there is no such flag"),
+        (["-x"], "-x: there is no such flag"),
+    ],
+)
+def test_any_other_flag_is_refused_before_anything_starts(command: str, args: list[str], message: str) -> None:
+    result = CliRunner().invoke(app, [command, *args])
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from pumice.cli.cluster_options import (
     Verbosity,
     set_verbosity,
 )
-from pumice.cli.goflags import GoFlags
+from pumice.cli.goflags import KLOG, GoFlags
 from pumice.cli.run import SchedulerNames
 from pumice.cli.usage import WrongUsage
 from pumice.kube.controllers.names import NAMES
@@ -41,9 +41,8 @@ IDLE = {
     "--kube-api-burst": _WORKERS,
     "--inherit-owner-annotations": "annotations of owners always go to the PodGroups of their pods",
     "--feature-gates": "there are none",
-    "--logtostderr": "the log always goes to stderr",
-    "--alsologtostderr": "the log always goes to stderr",
-    "--stderrthreshold": "the log always goes to stderr",
+    "--max-requeue-num": "what fails is tried again until it succeeds",
+    **KLOG,
 }
 """Flags of Volcano's controller manager that are accepted and change nothing."""
 

@@ -24,7 +24,7 @@ from pumice.cli.cluster_options import (
     seconds,
     set_verbosity,
 )
-from pumice.cli.goflags import GoFlags
+from pumice.cli.goflags import KLOG, GoFlags
 from pumice.cli.options import CompatOption, load_conf
 from pumice.cli.usage import WrongUsage, reading
 
@@ -58,9 +58,8 @@ IDLE = {
     "--feature-gates": "there are none",
     "--csi-storage": "storage capacities are watched where the cluster has them",
     "--disable-default-scheduler-config": "without --scheduler-conf the default conf is used",
-    "--logtostderr": "the log always goes to stderr",
-    "--alsologtostderr": "the log always goes to stderr",
-    "--stderrthreshold": "the log always goes to stderr",
+    "--ignored-provisioners": "claims of any provisioner are looked at",
+    **KLOG,
 }
 """Flags of Volcano's scheduler that are accepted and change nothing."""
 

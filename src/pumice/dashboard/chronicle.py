@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from typing import Final, Literal
 
@@ -62,21 +62,28 @@ class Chronicle:
         self._every = every
         self._due = float("-inf")
         self._ready: dict[str, tuple[int, str, str]] | None = None
+        self._evictions: dict[str, tuple[str, str, str, str]] = {}
+        """Evictions that were sent, by the pods' UIDs: job, queue, for whom, by which action."""
         self._nodes: frozenset[str] = frozenset()
         self._conf = ""
 
     def after(self, state: ClusterState, report: CycleReport) -> None:
         """What a cycle decided, and where the cluster stands; cheap until the next look is due."""
-        evicted: dict[tuple[str, str, str], int] = {}
         for intent in report.intents:
             if isinstance(intent, Evict):
                 job = intent.job or (
                     state.task_by_key[intent.pod].job_key if intent.pod in state.task_by_key else intent.pod
                 )
-                key = (job, intent.beneficiary, intent.action)
-                evicted[key] = evicted.get(key, 0) + 1
-        for (job, beneficiary, action), pods in evicted.items():
-            queue = state.jobs[job].queue if job in state.jobs else ""
+                queue = state.jobs[job].queue if job in state.jobs else ""
+                self._evictions[intent.uid] = (job, queue, intent.beneficiary, intent.action)
+        evicted: Counter[tuple[str, str, str, str]] = Counter()
+        for uid in list(self._evictions):
+            task = state.tasks.get(uid)
+            if task is None or task.pod.metadata.deletion_timestamp is not None:
+                evicted[self._evictions.pop(uid)] += 1
+            elif uid not in state.assumed:  # it was refused
+                del self._evictions[uid]
+        for (job, queue, beneficiary, action), pods in evicted.items():
             self._add("evicted", state.now, job, queue, pods, beneficiary, action)
         self.look(state, report.conf_digest)
 

@@ -78,12 +78,19 @@ class Credentials:
     context: str | None = None
     master: str | None = None
 
+    @property
+    def _is_the_pod(self) -> bool:
+        """Report whether the account of the pod that we run in is meant: nobody named a kubeconfig or context."""
+        named = self.kubeconfig is not None or self.context is not None or os.environ.get("KUBECONFIG")
+        return not named and bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+
     async def load(self, *, programs: bool = True) -> Access:
-        """The present credentials: the given kubeconfig, else the pod's own, else the default kubeconfig.
+        """The present credentials: those of a kubeconfig or context that is named, in `KUBECONFIG` too; else the pod's
+        own, else the default kubeconfig's.
 
         :raises NoCredentials: there are none, or they cannot be read; or a program gives them, and none is to be run.
         """
-        if self.kubeconfig is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
+        if self._is_the_pod:
             return self._of_the_pod()
         try:
             files = kubeconfig.paths(self.kubeconfig)
@@ -103,7 +110,7 @@ class Credentials:
     def namespace(self) -> str:
         """The namespace that is meant where none is named: the kubeconfig's, the pod's own, else ``default``."""
         try:
-            if self.kubeconfig is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
+            if self._is_the_pod:
                 return (MOUNTED / "namespace").read_text(encoding="utf-8").strip() or "default"
             return kubeconfig.read(kubeconfig.paths(self.kubeconfig)).namespace(self.context) or "default"
         except (NoCredentials, OSError):

@@ -72,6 +72,8 @@ class Elector:
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{election.namespace}/leases"
         self._until = 0.0
         self._version = ""
+        self._object: dict[str, Any] = {}
+        """The lease as last seen: what others keep in it stays when it is renewed."""
         self._transitions = 0
         self._acquired = ""
         self._observed: tuple[str, float] = ("", 0.0)
@@ -82,6 +84,11 @@ class Elector:
 
     def __str__(self) -> str:
         return f"lease {self._election.namespace}/{self._election.name}"
+
+    @property
+    def trouble(self) -> str:
+        """Why the last attempt had no answer; nothing if it had one."""
+        return f"{self}: {self._trouble}" if self._trouble else ""
 
     @property
     def left(self) -> float:
@@ -145,7 +152,7 @@ class Elector:
     async def _take(self) -> bool:
         now = _now(self._clock)
         try:
-            found = _LEASE.decode(await self._client.request("GET", f"{self._path}/{self._election.name}"))
+            found = self._seen(await self._client.request("GET", f"{self._path}/{self._election.name}"))
         except ApiRefused as no:
             if no.code != 404:
                 raise
@@ -178,25 +185,32 @@ class Elector:
             if no.code != 409:
                 raise
             return False
-        self._version = _LEASE.decode(answer).metadata.resource_version
+        self._version = self._seen(answer).metadata.resource_version
         self.holder = self._election.identity
         return True
 
     async def _put(self, now: str, holder: str | None = None, seconds: int = 0, timeout: float = 30.0) -> None:
         body = self._body(now, holder, seconds)
         answer = await self._client.request("PUT", f"{self._path}/{self._election.name}", body, timeout=timeout)
-        self._version = _LEASE.decode(answer).metadata.resource_version
+        self._version = self._seen(answer).metadata.resource_version
         self.holder = self._election.identity if holder is None else holder
 
+    def _seen(self, answer: bytes) -> _Lease:
+        self._object = msgspec.json.decode(answer)
+        return _LEASE.decode(answer)
+
     def _body(self, now: str, holder: str | None = None, seconds: int = 0) -> dict[str, Any]:
-        meta: dict[str, Any] = {"name": self._election.name, "namespace": self._election.namespace}
+        known = self._object if self._version else {}
+        meta = {**known.get("metadata", {}), "name": self._election.name, "namespace": self._election.namespace}
         if self._version:
             meta["resourceVersion"] = self._version
         return {
+            **known,
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
             "metadata": meta,
             "spec": {
+                **(known.get("spec") or {}),
                 "holderIdentity": self._election.identity if holder is None else holder,
                 "leaseDurationSeconds": seconds or max(int(self._election.lease), 1),
                 "leaseTransitions": self._transitions,

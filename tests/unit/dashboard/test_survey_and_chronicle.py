@@ -8,8 +8,9 @@ from pumice.answers.sight import EVERYTHING, Sight
 from pumice.dashboard.chronicle import MOST_SAMPLES, Chronicle, changes_for
 from pumice.dashboard.seeing import seen_by
 from pumice.dashboard.survey import take_survey
-from pumice.model.events import Gone, Seen
-from pumice.model.intents import Evict
+from pumice.model.events import EvictFailed, Gone, Seen
+from pumice.model.intents import Evict, Intent
+from pumice.model.status import TaskStatus
 from pumice.scheduler.report import CycleReport
 from pumice.testing import job, node, queue
 from pumice.testing.world import flat
@@ -52,6 +53,7 @@ def test_what_changed_is_told_at_its_time() -> None:
     state.apply(Gone("Node", "n2"))
     evict = Evict("default/b-0", state.task_by_key["default/b-0"].uid, "n1", "preempt", "default/b", "other/boss")
     report = CycleReport(NOON, "two", [evict], {}, {}, {}, {}, {}, {})
+    state.apply(Gone("Pod", "default/b-0"))
     chronicle.after(state, report)
     told = [(c.at - NOON, c.what, c.name, c.beneficiary) for c in chronicle.changes]
     assert told == [
@@ -65,6 +67,24 @@ def test_what_changed_is_told_at_its_time() -> None:
     narrow = changes_for(chronicle.changes, Sight(frozenset({"default"}), nodes=False, queues=False))
     assert [c.what for c in narrow] == ["evicted", "conf", "started", "submitted"]
     assert narrow[0].beneficiary == "(another namespace)"
+
+
+def test_an_eviction_is_told_when_it_happened_and_not_if_it_was_refused() -> None:
+    desk = desk_over(node("n1", cpu=2), job("a", tasks=2, cpu=1, on="n1"))
+    chronicle, state = Chronicle(every=0.0), desk.state
+    tasks = [state.task_by_key[f"default/a-{n}"] for n in range(2)]
+    for task in tasks:
+        state.set_status(task, TaskStatus.RELEASING, state.nodes["n1"])
+        state.assume(task)
+    evictions: list[Intent] = [Evict(task.key, task.uid, "n1", "preempt", "default/a", "other/boss") for task in tasks]
+    chronicle.after(state, CycleReport(NOON, "one", evictions, {}, {}, {}, {}, {}, {}))
+    assert list(chronicle.changes) == []
+    state.apply(EvictFailed("default/a-0", tasks[0].uid, "a budget", "n1"))
+    state.apply(Gone("Pod", "default/a-1"))
+    for _ in range(2):
+        chronicle.after(state, CycleReport(NOON, "one", [], {}, {}, {}, {}, {}, {}))
+    told = [(c.what, c.name, c.pods) for c in chronicle.changes if c.what == "evicted"]
+    assert told == [("evicted", "default/a", 1)]
 
 
 def test_a_chronicle_is_bounded() -> None:

@@ -163,6 +163,25 @@ def test_a_pod_has_its_own_account(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert loaded(config(tmp_path / "config", {"token": "mine"})).token == "Bearer mine"
 
 
+def test_a_kubeconfig_or_context_that_is_named_counts_in_a_pod_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setattr(module, "MOUNTED", tmp_path)
+    (tmp_path / "token").write_text("pod")
+    (tmp_path / "ca.crt").write_bytes(CA.read_bytes())
+    (tmp_path / "namespace").write_text("of-the-pod")
+    config(tmp_path / "home" / ".kube" / "config", {"token": "home"})
+    assert loaded().token == "Bearer pod"
+    assert Credentials().namespace() == "of-the-pod"
+    with pytest.raises(NoCredentials, match="nowhere"):
+        asyncio.run(Credentials(context="nowhere").load())
+    assert Credentials(context="nowhere").namespace() == "default"
+    monkeypatch.setenv("KUBECONFIG", str(config(tmp_path / "other", {"token": "other"})))
+    assert loaded().token == "Bearer other"
+    assert Credentials().namespace() != "of-the-pod"
+
+
 # -- what is wrong ----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("user", "cluster", "message"),

@@ -198,6 +198,34 @@ def test_two_that_compete_never_lead_together(tmp_path: Path) -> None:
     virtual_time.run(story())
 
 
+def test_a_renewal_keeps_what_others_wrote_into_the_lease(tmp_path: Path) -> None:
+    theirs = {
+        "labels": {"team": "a"},
+        "annotations": {"note": "mine"},
+        "ownerReferences": [{"kind": "Deployment", "name": "d", "uid": "u", "apiVersion": "apps/v1"}],
+        "finalizers": ["f"],
+    }
+
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            store = LeaseStore(api)
+            meta = {"name": "pumice", "namespace": "sys", "uid": "1", **theirs}
+            store._store({"metadata": meta, "spec": {"preferredHolder": "x", "strategy": "y"}})
+            one = elector(client, "one")
+            await one.acquire()
+            task = asyncio.create_task(one.hold())
+            first = store.version
+            await until(lambda: store.version > first + 1)
+            assert store.lease is not None
+            assert {key: store.lease["metadata"].get(key) for key in theirs} == theirs
+            assert (store.spec["holderIdentity"], store.spec["strategy"]) == ("one", "y")
+            task.cancel()
+            await one.release()
+            assert {key: store.lease["metadata"].get(key) for key in theirs} == theirs
+
+    asyncio.run(story())
+
+
 def test_times_are_written_in_utc_with_microseconds(tmp_path: Path) -> None:
     async def story() -> None:
         async with serving(tmp_path) as (api, client):

@@ -17,7 +17,7 @@ import msgspec
 
 from pumice.extender.answers import Answer
 from pumice.extender.asking.caller import Body, Caller, CallFailed, Observation, whole
-from pumice.extender.asking.connections import LOOP, Pieces, bound, tls
+from pumice.extender.asking.connections import LOOP, Pieces, tls
 from pumice.extender.asking.settings import Transport
 from pumice.extender.dialects import Dialect
 from pumice.extender.gojson import MAX_BODY, WireError
@@ -234,7 +234,6 @@ class Client(Caller):
             connector = aiohttp.TCPConnector(
                 limit=self._transport.concurrency, ssl=tls(self._transport), ttl_dns_cache=30, keepalive_timeout=60
             )
-            bound(connector)
             self._session = aiohttp.ClientSession(
                 connector=connector, timeout=aiohttp.ClientTimeout(total=None), cookie_jar=aiohttp.DummyCookieJar()
             )

@@ -1,4 +1,4 @@
-"""What all clients of the process share: an event loop in a thread of its own, TLS, connections that take so much."""
+"""What all clients of the process share: an event loop in a thread of its own, TLS."""
 
 from __future__ import annotations
 
@@ -6,23 +6,16 @@ import asyncio
 import ssl
 import threading
 from collections.abc import Coroutine, Sequence
-from functools import partial
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-import aiohttp
 from aiohttp.abc import AbstractStreamWriter
-from aiohttp.client_proto import ResponseHandler
 from aiohttp.http_writer import StreamWriter
 from aiohttp.payload import Payload
-from aiohttp.streams import EMPTY_PAYLOAD
 
 from pumice.extender.asking.caller import CallFailed
 from pumice.extender.asking.settings import Transport
-from pumice.extender.gojson import MAX_BODY
 
 T = TypeVar("T")
-_HEAD: Final = 256 * 1024
-"""Bytes that an answer may have beside its body."""
 
 
 class LoopThread:
@@ -103,32 +96,3 @@ class Pieces(Payload):
         if (transport := cast("StreamWriter", writer).transport) is not None:  # else who reads the answer says so
             transport.writelines(rest)
         await writer.drain()
-
-
-def bound(connector: aiohttp.TCPConnector) -> None:
-    """Let the connections of *connector* take so many bytes for one answer and no more."""
-    connector._factory = partial(_Bounded, loop=asyncio.get_running_loop())  # type: ignore[assignment]  # no public way
-
-
-class _Bounded(ResponseHandler):
-    """A connection that takes so many bytes for one answer and no more: less until its body begins, whatever comes.
-
-    What comes then may be ``100 Continue`` again and again, which costs far more than its bytes.
-    """
-
-    _received = 0
-    _before: object = None
-
-    def set_response_params(self, **given: Any) -> None:
-        self._received, self._before = 0, self._payload
-        super().set_response_params(**given)
-
-    def data_received(self, data: bytes) -> None:
-        begun = self._payload is not self._before and self._payload is not EMPTY_PAYLOAD
-        if self._received > (MAX_BODY + _HEAD if begun else _HEAD):
-            what = f"more than {MAX_BODY} bytes" if begun else f"{_HEAD} bytes and no answer yet"
-            self.set_exception(aiohttp.ClientPayloadError(what))
-            self.close()
-            return
-        self._received += len(data)
-        super().data_received(data)

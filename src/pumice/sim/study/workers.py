@@ -144,17 +144,19 @@ class LocalExecutor(Executor):
         worker.process.join(5)
         code = worker.process.exitcode
         worker.pipe.close()
-        fresh = self._start()
+        fresh = self._start(again=True)
         worker.process, worker.pipe = fresh.process, fresh.pipe
         why = f"by {signal.Signals(-code).name}" if code is not None and code < 0 else f"with exit code {code}"
         if call is not None:
             call.future.set_exception(WorkerLost(f"its process was ended {why}"))
 
-    def _start(self) -> _Worker:
-        here, there = self._context.Pipe()
+    def _start(self, *, again: bool = False) -> _Worker:
+        """Start a process; *again*: in the place of a lost one, from a thread, where a fork could stand still."""
+        context = multiprocessing.get_context("spawn") if again else self._context
+        here, there = context.Pipe()
         # a forked process has copies of all pipes: as long as it holds this end, nobody would see the other one close
-        ours = [here, *(worker.pipe for worker in self._workers)] if self._context.get_start_method() == "fork" else []
-        process = self._context.Process(target=_work, args=(there, ours), daemon=True)  # type: ignore[attr-defined]
+        ours = [here, *(worker.pipe for worker in self._workers)] if context.get_start_method() == "fork" else []
+        process = context.Process(target=_work, args=(there, ours), daemon=True)  # type: ignore[attr-defined]
         process.start()
         there.close()
         return _Worker(process, here)
