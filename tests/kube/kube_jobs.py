@@ -115,9 +115,10 @@ class Place:
         return {name: pod["metadata"]["uid"] for name, pod in self.world.pods().items()}
 
     def command(self, action: str, kind: str, name: str) -> None:
-        meta = {"generateName": "command-", "namespace": self.world.namespace}
+        namespace = "pumice-system" if kind == "Queue" else self.world.namespace
+        meta = {"generateName": "command-", "namespace": namespace}
         body = {"apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command", "metadata": meta}
-        path = f"{COMMANDS}/namespaces/{self.world.namespace}/commands"
+        path = f"{COMMANDS}/namespaces/{namespace}/commands"
         self.bed.call("POST", path, {**body, "action": action, "target": {"kind": kind, "name": name}})
 
     def commands(self) -> list[Any]:

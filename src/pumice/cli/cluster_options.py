@@ -130,6 +130,11 @@ class ReplicaOptions:
     renew_deadline: RenewDeadline = "10s"
     retry_period: RetryPeriod = "2s"
 
+    @property
+    def namespace(self) -> str:
+        """The namespace that we belong to."""
+        return self.lease_namespace or _own_namespace()
+
     def election(self, name: str) -> Election | None:
         """The lease (*name* if none is given), who we are, and how long; None where every replica works.
 
@@ -150,9 +155,7 @@ class ReplicaOptions:
                 f"{times[1]}, and that longer than --leader-elect-retry-period {times[2]}"
             )
         identity = f"{host_name()}_{uuid.uuid4()}"
-        return Election(
-            self.lease_name or name, self.lease_namespace or _own_namespace(), identity, lease, renew, retry
-        )
+        return Election(self.lease_name or name, self.namespace, identity, lease, renew, retry)
 
 
 def host_name() -> str:

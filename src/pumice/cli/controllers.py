@@ -86,7 +86,9 @@ def controllers(
     use_one_heap()
     made = Controllers(
         access.credentials(),
-        ControllerSettings(schedulers=scheduler_name or ["pumice"], enabled=enabled, election=election),
+        ControllerSettings(
+            schedulers=scheduler_name or ["pumice"], enabled=enabled, namespace=replicas.namespace, election=election
+        ),
         beside=beside,
     )
     answers = Answers(made.trouble, made.unready, made.metrics.text)

@@ -35,7 +35,7 @@ class Bench:
         self.loose = LoosePodController(
             self.store, hand, lambda note, _: self.notes.append(note), schedulers=frozenset(("pumice",))
         )
-        self.queues = QueueController(self.store, hand, lambda note, _: self.notes.append(note))
+        self.queues = QueueController(self.store, hand, lambda note, _: self.notes.append(note), "ns")
 
 
 def bench(tmp_path: Path, body: Callable[[Bench], Awaitable[None]]) -> None:

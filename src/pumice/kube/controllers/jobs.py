@@ -134,13 +134,12 @@ class JobReconciler:
 
     # -- seeing -----------------------------------------------------------------------------------------------------
     def _seen(self, job: VcJob, roles: Sequence[Role], minimum: int, group: PodGroup | None) -> JobSeen:
-        counted = job.status.get("taskStatusCount") or {}
+        counted, meta = job.status.get("taskStatusCount") or {}, job.metadata
+        pods = self._store.pods_of(meta.namespace, meta.uid)
         return JobSeen(
             roles=roles,
             minimum=minimum,
-            pods=[
-                pod.seen(_role(pod), pod.metadata.uid in self._removed) for pod in self._store.pods_of(job.metadata.uid)
-            ],
+            pods=[pod.seen(_role(pod), pod.metadata.uid in self._removed) for pod in pods],
             answers=answers_of(job.spec.policies),
             min_success=job.spec.min_success,
             max_retry=job.spec.max_retry,

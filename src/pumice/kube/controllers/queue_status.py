@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from pumice.kube.controllers.hand import Hand
@@ -13,6 +14,8 @@ from pumice.model.api import PodGroup
 from pumice.model.intents import Note
 from pumice.workloads.queues import CLOSED_BY_PARENT, QueueSeen, plan_of
 
+log = logging.getLogger("pumice.kube.controllers")
+
 GATHER = 0.5
 """Seconds for which the counters of a queue wait for further changes."""
 
@@ -20,8 +23,9 @@ GATHER = 0.5
 class QueueController:
     """Keeps ``status.state`` and the counters of queues. What they hold is written by the scheduler."""
 
-    def __init__(self, store: Store, hand: Hand, say: Callable[[Note, str], None]) -> None:
-        self._store, self._hand, self._say = store, hand, say
+    def __init__(self, store: Store, hand: Hand, say: Callable[[Note, str], None], namespace: str) -> None:
+        """*namespace*: where queues are commanded. A queue is of no namespace, and tenants may command in theirs."""
+        self._store, self._hand, self._say, self._namespace = store, hand, say, namespace
         self._obeyed: set[str] = set()
         """UIDs of commands that were carried out and are still to be seen."""
         self.queue = WorkQueue("queue", self.look)
@@ -34,6 +38,13 @@ class QueueController:
             case Command() if obj.target.kind == "Queue":
                 if not self._store.has(obj):
                     self._obeyed.discard(obj.metadata.uid)
+                elif obj.metadata.namespace != self._namespace:
+                    log.warning(
+                        "command %s about queue %s is not obeyed: queues are commanded in namespace %s alone",
+                        obj.key,
+                        obj.target.name,
+                        self._namespace,
+                    )
                 self.queue.add(obj.target.name)
             case FollowedQueue():
                 self.queue.add(obj.metadata.name)
@@ -47,7 +58,7 @@ class QueueController:
         """Look at one queue and write what is news."""
         queue = self._store.queue(name)
         if queue is None:
-            for late in self._store.commands_for("Queue", name):
+            for late in self._store.commands_for("Queue", name, self._namespace):
                 await self._hand.delete(COMMANDS, late.key, late.metadata.uid)
         if queue is None or queue.metadata.deletion_timestamp is not None:
             return
@@ -81,7 +92,7 @@ class QueueController:
 
     def _command(self, queue: FollowedQueue) -> Command | None:
         """The first command about a queue that was not carried out yet."""
-        for command in self._store.commands_for("Queue", queue.metadata.name):
+        for command in self._store.commands_for("Queue", queue.metadata.name, self._namespace):
             if command.target.uid in ("", queue.metadata.uid) and command.metadata.uid not in self._obeyed:
                 return command
         return None

@@ -41,6 +41,8 @@ class ControllerSettings:
     schedulers: Sequence[str] = ("pumice",)
     """Pods of these get PodGroups; jobs that name no scheduler get the first."""
     enabled: frozenset[str] = frozenset(NAMES)
+    namespace: str = "pumice-system"
+    """Our own: commands about queues count only there."""
     election: Election | None = None
     """Whom we compete with; None: nobody, we lead."""
 
@@ -141,7 +143,7 @@ class Controllers:
         queues: list[WorkQueue] = []
         loose: LoosePodController | None = None
         if "queue" in enabled:
-            queues.append(QueueController(store, hand, notes.put).queue)
+            queues.append(QueueController(store, hand, notes.put, self._settings.namespace).queue)
         if "podgroup" in enabled:
             loose = LoosePodController(store, hand, notes.put, schedulers=frozenset(names))
             queues.append(loose.queue)

@@ -78,7 +78,7 @@ class Store:
 
     def _index(self, obj: AnyObject, present: bool) -> None:
         if isinstance(obj, OwnedPod) and obj.job is not None:
-            _put(self._pods_of, obj.job.uid, obj.key, obj if present else None)
+            _put(self._pods_of, f"{obj.metadata.namespace}/{obj.job.uid}", obj.key, obj if present else None)
         elif isinstance(obj, OwnedPod):
             _put(self._pods_in, f"{obj.metadata.namespace}/{obj.own_group}", obj.key, obj if present else None)
         elif isinstance(obj, PodGroup):
@@ -109,9 +109,9 @@ class Store:
     def queues(self) -> list[FollowedQueue]:
         return [q for q in self._objects[FollowedQueue.kind_name].values() if isinstance(q, FollowedQueue)]
 
-    def pods_of(self, uid: str) -> list[OwnedPod]:
-        """The pods that a job of this uid owns, by name."""
-        return [pod for _, pod in sorted(self._pods_of.get(uid, {}).items())]
+    def pods_of(self, namespace: str, uid: str) -> list[OwnedPod]:
+        """The pods that a job owns, by name; an owner reference counts only within its namespace."""
+        return [pod for _, pod in sorted(self._pods_of.get(f"{namespace}/{uid}", {}).items())]
 
     def pods_in(self, group: str) -> list[OwnedPod]:
         """The pods that are in a PodGroup made for them, or will be, by name."""
@@ -131,14 +131,14 @@ class Store:
         found = self._get(NamespaceObject, name)
         return (found.metadata.annotations if found is not None else None) or {}
 
-    def commands_for(self, kind: str, name: str, namespace: str = "") -> list[Command]:
-        """What is commanded about an object, in the order of the commands' names; in any namespace if none is given."""
+    def commands_for(self, kind: str, name: str, namespace: str) -> list[Command]:
+        """What is commanded in a namespace about an object, in the order of the commands' names."""
         return [
             command
             for _, command in sorted(self._objects["Command"].items())
             if isinstance(command, Command)
             and (command.target.kind, command.target.name) == (kind, name)
-            and namespace in ("", command.metadata.namespace)
+            and command.metadata.namespace == namespace
         ]
 
 
