@@ -59,7 +59,7 @@ format: $(STAMP)  ## Format the code and mend what the linter can mend
 	$(BIN)/ruff check --fix .
 
 conformance: $(STAMP)  ## Run the conformance cases in SHARED (default ../shared)
-	$(BIN)/pumice conformance run $(SHARED)/conformance --skip-missing
+	$(BIN)/python tools/conformance.py run $(SHARED)/conformance --skip-missing
 
 digests: $(STAMP)  ## Compare what is decided with benchmarks/digests.json: shapes, scenarios, 2,000 random stories
 	$(BIN)/python tools/digests.py
@@ -99,7 +99,7 @@ lock:  ## Write deploy/requirements.lock anew: what the image installs, with has
 	@mv deploy/requirements.lock.new deploy/requirements.lock
 
 bench: $(STAMP)  ## Measure the scheduler
-	$(BIN)/pumice bench
+	$(BIN)/python tools/bench.py
 
 bench-kube: $(STAMP)  ## Measure `pumice run` on a real API server, beside a bare client and kube-scheduler (after `make kube`)
 	$(BIN)/python benchmarks/kube.py

@@ -14,12 +14,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+import tools_path  # noqa: F401
 from msgspec.structs import replace
-
-from pumice.bench import shapes
-from pumice.bench.objects import GIB, MIB, group, node, pod, queue, requests, total
-from pumice.bench.run import measure
-from pumice.bench.shape import Objects, Shape
+from pumice_bench import shapes
+from pumice_bench.objects import GIB, MIB, group, node, pod, queue, requests, total
+from pumice_bench.run import measure
+from pumice_bench.shape import Objects, Shape
 
 MEASURED = 5
 """Cycles that are measured, after two that are not; the median counts."""

@@ -4,7 +4,7 @@
     python benchmarks/decisions.py --against COMMIT   # both, side by side; fails where they differ
 
 A digest is made of every intent of every cycle, with the words of every condition, and of the promises that were
-made; a status that was said of the object before is not counted again. The shapes are those of `pumice bench` at a
+made; a status that was said of the object before is not counted again. The shapes are those of `tools/bench.py` at a
 smaller size; `simulation` is the event log of a run of 300 pods on 100 nodes, byte for byte.
 """
 
@@ -17,12 +17,14 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from pumice.bench import kai_shapes, run, shapes
+import tools_path  # noqa: F401
+from pumice_bench import kai_shapes, run, shapes
+
 from pumice.model.intents import StatusUpdate
 from pumice.scheduler.report import CycleReport
 
 if TYPE_CHECKING:  # earlier commits, which this is run with too, have it elsewhere
-    from pumice.bench.shape import Shape
+    from pumice_bench.shape import Shape
 
 SIZES: dict[str, Callable[[], Shape]] = {
     "singles": lambda: shapes.singles(600, 600),
@@ -114,7 +116,7 @@ def main() -> int:
         for name in given.shapes:
             print(name, of_simulation() if name == "simulation" else of_shape(SIZES[name]()), flush=True)
         return 0
-    from pumice.bench.trees import checkout_of_pumice, trees
+    from pumice_bench.trees import checkout_of_pumice, trees
 
     with trees(checkout_of_pumice(), given.against) as both:
         then, now = (dict(map(str.split, tree.python(0, __file__, *given.shapes).splitlines())) for tree in both)

@@ -11,9 +11,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from pumice.bench import shapes
-from pumice.bench.run import measure
-from pumice.bench.shape import Shape
+import tools_path  # noqa: F401
+from pumice_bench import shapes
+from pumice_bench.run import measure
+from pumice_bench.shape import Shape
 
 GROWTH: dict[str, tuple[Callable[[], Shape], Callable[[], Shape], float]] = {
     "singles": (lambda: shapes.singles(5000, 4000), lambda: shapes.singles(10000, 4000), 1.3),

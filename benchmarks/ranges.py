@@ -5,7 +5,7 @@
 
 CPU time is told in yardsticks: a fixed piece of work of the kind that a cycle is made of, measured right before and
 after the shape. So runs on other machines and in busy minutes can be compared, roughly: a range is as wide as its runs
-are, and with fewer than three nothing is judged. `pumice bench --against` is for small differences.
+are, and with fewer than three nothing is judged. `python tools/bench.py --against` is for small differences.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from pumice.bench.children import run_shape
-from pumice.bench.shapes import SHAPES
+import tools_path  # noqa: F401
+from pumice_bench.children import run_shape
+from pumice_bench.shapes import SHAPES
 
 FILE = Path(__file__).parent / "ranges.json"
 FEWEST, MARGIN = 3, 1.15

@@ -12,9 +12,11 @@ import gc
 import statistics
 import time
 
-from pumice.bench.run import conf_of
-from pumice.bench.shape import Objects
-from pumice.bench.shapes import steady
+import tools_path  # noqa: F401
+from pumice_bench.run import conf_of
+from pumice_bench.shape import Objects
+from pumice_bench.shapes import steady
+
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime

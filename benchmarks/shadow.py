@@ -11,9 +11,10 @@ import gc
 import statistics
 import time
 
+import tools_path  # noqa: F401
 from msgspec.structs import replace
+from pumice_bench import shapes
 
-from pumice.bench import shapes
 from pumice.config import DEFAULT_CONF, load
 from pumice.framework.registry import default_registry
 from pumice.model.api import Pod, PodStatus

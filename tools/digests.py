@@ -253,7 +253,7 @@ def _bench(name: str) -> Any:
     """Import a module of the benchmark."""
     from importlib import import_module
 
-    return import_module(f"pumice.bench.{name}")
+    return import_module(f"pumice_bench.{name}")
 
 
 def shapes() -> dict[str, Callable[[], Any]]:

@@ -101,7 +101,7 @@ def main(command: str) -> None:
         browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         with serving(command, examples / "demo", "--conf", examples / "demo" / "scheduler.conf") as url:
             of_the_demo(browser, url)
-        with serving(command, "--simulate", examples / "scenarios" / "three-teams.yaml", "--speed", 1200) as url:
+        with serving(command, "--scenario", examples / "scenarios" / "three-teams.yaml", "--speed", 1200) as url:
             of_a_day(browser, url)
         browser.close()
 

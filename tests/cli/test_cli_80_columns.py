@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import typer
 from cli_runs import DEMO, DEMO_CONF, Pumice
+from pumice_bench.shapes import SHAPES
 
-from pumice.bench.shapes import SHAPES
-from pumice.cli import bench
+import bench
 from pumice.cli.app import app
 from pumice.cli.layout import LONGEST_WORD
 
@@ -66,35 +66,38 @@ def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-EXPLAIN: list[object] = ["explain"]
-PLUGIN: list[object] = ["plugins"]
+WHY: list[object] = ["why"]
+SHOW: list[object] = ["plugin", "show"]
 COMMANDS: list[list[object]] = [
     ["cycle", DEMO, "--conf", DEMO_CONF],
-    *([*EXPLAIN, job, DEMO, "--conf", DEMO_CONF] for job in ("llama", "sweep", "cleanup", "probe", "detector")),
-    ["job", "list", DEMO],
-    ["job", "view", "llama", DEMO],
-    ["queue", "list", DEMO],
-    ["queue", "get", "vision", DEMO],
-    ["points"],
-    ["points", "predicate"],
-    ["plugins"],
-    *([*PLUGIN, name] for name in ("nodeorder", "capacity", "deviceshare", "extender", "kai/proportion")),
+    *([*WHY, job, DEMO, "--conf", DEMO_CONF, "--all"] for job in ("llama", "sweep", "cleanup", "probe", "detector")),
+    ["status", "--from", DEMO],
+    ["status", "--from", DEMO, "-o", "wide"],
+    ["status", "job", "llama", "--from", DEMO],
+    ["status", "queue", "--from", DEMO],
+    ["status", "queue", "vision", "--from", DEMO],
+    ["status", "node", "--from", DEMO],
+    ["status", "node", "a100-1", "--from", DEMO],
+    ["plugin", "points"],
+    ["plugin", "points", "predicate"],
+    ["plugin", "list"],
+    *([*SHOW, name] for name in ("nodeorder", "capacity", "deviceshare", "extender", "kai/proportion")),
     ["conf", "explain", DEMO_CONF],
-    ["conf", "lint", DEMO_CONF],
+    ["conf", "check", DEMO_CONF],
     ["cycle", "{cluster.yaml}", "--conf", "{scheduler.conf}"],
-    ["explain", JOB.format(3), "{cluster.yaml}", "--conf", "{scheduler.conf}"],
-    ["replay", "{now.cycle}", "--conf", "{other.conf}"],
-    ["job", "list", "{cluster.yaml}"],
-    ["job", "list", "{cluster.yaml}", "-n", "natural-language"],
-    ["job", "view", JOB.format(0), "{cluster.yaml}"],
-    ["queue", "list", "{cluster.yaml}"],
-    ["queue", "get", "research-and-development-department", "{cluster.yaml}"],
-    ["trace", "info", "{jobs.csv}"],
+    ["why", JOB.format(3), "{cluster.yaml}", "--conf", "{scheduler.conf}", "--all"],
+    ["cycle", "{now.cycle}", "--conf", "{other.conf}"],
+    ["status", "--from", "{cluster.yaml}"],
+    ["status", "--from", "{cluster.yaml}", "-n", "natural-language", "-o", "wide"],
+    ["status", "job", JOB.format(0), "--from", "{cluster.yaml}"],
+    ["status", "queue", "--from", "{cluster.yaml}", "-o", "wide"],
+    ["status", "queue", "research-and-development-department", "--from", "{cluster.yaml}"],
+    ["status", "node", "--from", "{cluster.yaml}"],
+    ["trace", "{jobs.csv}"],
     ["why", JOB.format(3), "{cluster.yaml}", "--conf", "{scheduler.conf}"],
-    ["when", JOB.format(3), "{cluster.yaml}", "--conf", "{scheduler.conf}"],
     ["what-if", "{cluster.yaml}", "--conf", "{scheduler.conf}", "--more", f"2x{NODE.format(0)}"],
     ["what-if", "{cluster.yaml}", "--conf", "{scheduler.conf}", "--drain", NODE.format(0), "--job", JOB.format(1)],
-    ["try", "{cluster.yaml}", "--conf", "{scheduler.conf}", "-f", "{job.yaml}"],
+    ["what-if", "{cluster.yaml}", "--conf", "{scheduler.conf}", "-f", "{job.yaml}"],
 ]
 
 
@@ -129,7 +132,9 @@ def test_what_a_command_prints_fits_and_breaks_no_word(
     assert [word for word in pieces if not any(word in long and len(long) > LONGEST_WORD for long in wide)] == []
 
 
-@pytest.mark.parametrize("words", [["plugins"], ["points"], ["conf", "lint", DEMO_CONF]], ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    "words", [["plugin", "list"], ["plugin", "points"], ["conf", "check", DEMO_CONF]], ids=lambda words: words[1]
+)
 def test_of_what_we_name_ourselves_no_word_is_too_long(
     words: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,7 +146,7 @@ def test_of_what_we_name_ourselves_no_word_is_too_long(
 def test_what_a_plugin_says_of_itself_keeps_its_indent(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, said, rest = printed(["plugins", name], tmp_path, 80, monkeypatch).split("\n\n", 2)
+    _, said, rest = printed(["plugin", "show", name], tmp_path, 80, monkeypatch).split("\n\n", 2)
     text = said + "\n" + rest.rpartition("\n\n")[0]
     assert [line for line in text.splitlines() if line and not line.startswith("  ")] == []
     assert "``" not in text

@@ -1,17 +1,21 @@
-"""``cycle``, ``explain``, ``replay``, ``job`` and ``queue`` on the demo cluster."""
+"""``cycle``, ``why`` and ``status`` on the demo cluster."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from cli_runs import DEMO, DEMO_CONF, ROOT, Pumice
 
 from pumice import saved
+from pumice.cli import status
 from pumice.cli.options import load_conf
 from pumice.framework.registry import Registry
 from pumice.framework.session.runtime import Runtime
@@ -56,24 +60,24 @@ def test_the_limit_leaves_waiting_jobs_unexplained(pumice: Pumice) -> None:
 
 
 def test_explain_names_the_place_the_reasons_and_the_nearest_miss(pumice: Pumice, saved_demo: Path) -> None:
-    why = pumice("explain", "llama", saved_demo, "-o", "json").data
+    why = pumice("why", "llama", saved_demo, "-o", "json").data["explanation"]
     assert (why["job"], why["stage"], why["position"], why["waiting"]) == ("research/llama", "nodes", 1, 2)
     assert sum(r["nodes"] for r in why["reasons"]) == 8
     assert why["nearest"] == {"node": "a100-2", "lacks": {"nvidia.com/gpu": "1"}, "objection": ""}
     assert why["room_for"] == 2
-    out = pumice("explain", "research/llama", saved_demo).out
-    assert "1 of 2 jobs waiting in queue research" in out
-    assert "a100-2 lacks 1 nvidia.com/gpu" in out
+    out = pumice("why", "research/llama", saved_demo, "--all").out
+    assert "position 1 of 2 in queue research" in out
+    assert "a100-2, short of 1 nvidia.com/gpu" in out
 
 
 def test_explain_says_so_when_a_job_was_served(pumice: Pumice) -> None:
-    why = pumice("explain", "bert", DEMO, "--conf", DEMO_CONF, "-o", "json").data
+    why = pumice("why", "bert", DEMO, "--conf", DEMO_CONF, "-o", "json").data["explanation"]
     assert (why["stage"], why["unblock"]) == ("served", [])
 
 
 def test_a_saved_cycle_is_replayed_to_the_same_decisions(pumice: Pumice, saved_demo: Path) -> None:
-    assert pumice("replay", saved_demo).out == "the same 10 decisions\n"
-    data = pumice("replay", saved_demo, "-o", "json").data
+    assert pumice("cycle", saved_demo).out.endswith("\nSame as saved: 10 decisions\n")
+    data = pumice("cycle", saved_demo, "-o", "json").data
     assert data["same"] is True
     assert data["saved"] == data["now"]
 
@@ -83,84 +87,122 @@ def test_a_replay_with_another_conf_shows_who_fares_differently(
 ) -> None:
     conf = tmp_path / "other.conf"
     conf.write_text('actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n')
-    changes = {c["pod"]: c for c in pumice("replay", saved_demo, "--conf", conf, "-o", "json").data["differences"]}
+    changes = {c["pod"]: c for c in pumice("cycle", saved_demo, "--conf", conf, "-o", "json").data["differences"]}
     assert changes["vision/segmenter-worker-0"]["then"] == "waits"
     assert changes["vision/segmenter-worker-0"]["now"].startswith("on ")
-    assert "vision/segmenter-worker-0" in pumice("replay", saved_demo, "--conf", conf).out
+    assert "vision/segmenter-worker-0" in pumice("cycle", saved_demo, "--conf", conf).out
 
 
 def test_a_redacted_cycle_tells_no_names_and_decides_the_same(pumice: Pumice, tmp_path: Path) -> None:
     plain, redacted = tmp_path / "plain.cycle", tmp_path / "redacted.cycle"
     pumice("cycle", DEMO, "--conf", DEMO_CONF, "--save", plain)
     pumice("cycle", DEMO, "--conf", DEMO_CONF, "--save", redacted, "--redact")
-    assert pumice("replay", redacted).out == "the same 10 decisions\n"
-    then = pumice("replay", plain, "-o", "json").data["now"]
-    now = pumice("replay", redacted, "-o", "json").data["now"]
+    assert pumice("cycle", redacted).out.endswith("\nSame as saved: 10 decisions\n")
+    then = pumice("cycle", plain, "-o", "json").data["now"]
+    now = pumice("cycle", redacted, "-o", "json").data["now"]
     assert [(d["do"], d["node"]) for d in then] == [(d["do"], d["node"]) for d in now]
-    listed = pumice("job", "list", redacted).out + pumice("queue", "list", redacted).out
+    listed = pumice("status", "--from", redacted).out + pumice("status", "queue", "--from", redacted).out
     for name in ("research", "vision", "platform", "llama", "bert", "segmenter", "detector"):
         assert name not in listed
 
 
-def test_jobs_are_listed_with_the_columns_of_vcctl_and_their_queue(pumice: Pumice) -> None:
-    rows = pumice("job", "list", DEMO, "-o", "json").data
-    assert list(rows[0]) == [
-        *("Name", "Queue", "Creation", "Phase", "JobType", "Replicas", "Min", "Pending", "Running", "Succeeded"),
-        *("Failed", "Unknown", "RetryCount"),
+def test_jobs_are_listed_with_age_place_and_reason(pumice: Pumice) -> None:
+    rows = {row["job"]: row for row in pumice("status", "--from", DEMO, "--conf", DEMO_CONF, "-o", "json").data}
+    serving, llama = rows["platform/serving"], rows["research/llama"]
+    assert (serving["state"], serving["pods"], serving["needs"], serving["counts"]) == ("Running", 4, 3, {"Running": 4})
+    assert (serving["created"], serving["nodes"]) == ("2026-01-05T08:05:00Z", {"a100-1": 3, "a100-2": 1})
+    assert (llama["place"], llama["reason"], llama["asks"]["nvidia.com/gpu"]) == (1, "NoNodeFits", 24)
+    out = pumice("status", "--from", DEMO, "--conf", DEMO_CONF).out
+    assert out.split("\n")[0].split() == ["JOB", "QUEUE", "STATE", "AGE", "PODS", "ASKS", "PLACE", "WHY"]
+    assert "a100-1 ×3, a100-2" in out
+    assert "position 1" in out
+
+
+def test_the_wide_list_of_jobs_has_the_columns_of_vcctl(pumice: Pumice) -> None:
+    titles = pumice("status", "--from", DEMO, "-o", "wide").out.split("\n")[0].split()
+    assert titles[8:] == [
+        *("CREATED", "PRIORITY", "MIN", "PENDING", "RUNNING", "SUCCEEDED", "FAILED", "UNKNOWN", "TYPE", "RETRIES"),
     ]
-    serving = next(row for row in rows if row["Name"] == "platform/serving")
-    assert (serving["Phase"], serving["Replicas"], serving["Min"], serving["Running"]) == ("Running", 4, 3, 4)
+
+
+def test_a_list_is_sorted_named_and_written_as_yaml(pumice: Pumice) -> None:
+    oldest = pumice("status", "--from", DEMO, "--sort", "-age", "-o", "name").out.splitlines()
+    assert oldest[0] == "job/platform/serving"
+    assert oldest == list(reversed(pumice("status", "--from", DEMO, "--sort", "age", "-o", "name").out.splitlines()))
+    assert (
+        "--sort 'size': must be one of job, queue, state"
+        in pumice("status", "--from", DEMO, "--sort", "size", code=2).err
+    )
+    as_yaml, as_json = (pumice("status", "queue", "--from", DEMO, "-o", form).out for form in ("yaml", "json"))
+    assert yaml.safe_load(as_yaml) == json.loads(as_json)
+
+
+def test_nodes_are_listed_by_state_and_shown_with_their_jobs(pumice: Pumice) -> None:
+    out = pumice("status", "node", "--from", DEMO, "--conf", DEMO_CONF).out
+    assert out.startswith("8 nodes  8 Ready\n")
+    assert "7/8 gpu" in out
+    node = pumice("status", "node", "a100-1", "--from", DEMO, "--conf", DEMO_CONF, "-o", "json").data
+    assert (node["state"], node["pods"]) == ("Ready", 9)
+    assert node["jobs"] == {"platform/serving": 3, "platform/etl": 2, "research/bert": 4}
+    assert "no node named 'a100-9'" in pumice("status", "node", "a100-9", "--from", DEMO, code=1).err
+
+
+def test_a_watched_list_is_printed_again_and_again(monkeypatch: pytest.MonkeyPatch, pumice: Pumice) -> None:
+    looks = iter([None, KeyboardInterrupt])
+
+    def sleep(seconds: float) -> None:
+        assert seconds == status.EVERY
+        if (end := next(looks)) is not None:
+            raise end
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    with contextlib.suppress(KeyboardInterrupt):
+        assert pumice("status", "--from", DEMO, "--watch", code=None).out.count("platform/serving") == 2
 
 
 @pytest.mark.parametrize(("option", "value"), [("--queue", "vision"), ("--namespace", "vision")])
 def test_jobs_are_listed_by_queue_and_namespace(pumice: Pumice, option: str, value: str) -> None:
-    names = {
-        row["Name"].removeprefix("vision/") for row in pumice("job", "list", DEMO, option, value, "-o", "json").data
-    }
+    rows = pumice("status", "--from", DEMO, option, value, "-o", "json").data
+    names = {row["job"].removeprefix("vision/") for row in rows}
     assert names == {"detector", "segmenter", "sweep"}
 
 
 def test_a_job_is_shown_with_its_tasks(pumice: Pumice, saved_demo: Path) -> None:
-    tasks = pumice("job", "view", "serving", saved_demo, "-o", "json").data["Tasks"]
-    assert [task["Node"] for task in tasks] == ["a100-1", "a100-1", "a100-1", "a100-2"]
-    assert "serving-replica-3" in pumice("job", "view", "serving", saved_demo).out
+    tasks = pumice("status", "job", "serving", "--from", saved_demo, "-o", "json").data["tasks"]
+    assert [task["node"] for task in tasks] == ["a100-1", "a100-1", "a100-1", "a100-2"]
+    assert "serving-replica-3" in pumice("status", "job", "serving", "--from", saved_demo).out
 
 
-def test_queues_are_listed_with_the_columns_of_vcctl(pumice: Pumice) -> None:
-    rows = pumice("queue", "list", DEMO, "-o", "json").data
-    assert list(rows[0]) == [
-        *("Name", "Weight", "State", "Parent", "Inqueue", "Pending", "Running", "Unknown", "Completed"),
-    ]
-    platform = next(row for row in rows if row["Name"] == "platform")
-    assert (platform["Weight"], platform["State"], platform["Pending"], platform["Running"]) == (1, "Open", 1, 2)
+def test_queues_are_listed_with_what_they_hold_deserve_and_ask_for(pumice: Pumice) -> None:
+    rows = {queue["queue"]: queue for queue in pumice("status", "queue", "--from", DEMO, "-o", "json").data}
+    assert (rows["platform"]["weight"], rows["platform"]["state"], rows["vision"]["waiting"]) == (1, "Open", 2)
+    out = pumice("status", "queue", "--from", DEMO, "--conf", DEMO_CONF, "-o", "wide").out
+    assert out.split("\n")[0].split("  ")[0] == "QUEUE"
+    assert "HOLDS   DESERVES   AT MOST   PENDING   JOBS WAIT   WEIGHT   STATE   PARENT   JOBS" in out
 
 
 def test_a_queue_is_shown_with_what_it_holds_deserves_and_may_hold(pumice: Pumice) -> None:
-    vision = pumice("queue", "get", "vision", DEMO, "--conf", DEMO_CONF, "-o", "json").data
-    amounts = {
-        what: vision[what].get("nvidia.com/gpu") for what in ("allocated", "pending", "after_cycle", "capability")
-    }
-    assert amounts == {"allocated": None, "pending": 26, "after_cycle": 12, "capability": 20}
-    assert vision["deserved"]["nvidia.com/gpu"] == pytest.approx(14.667, abs=0.001)
-    [limit] = pumice("explain", "vision/sweep", DEMO, "--conf", DEMO_CONF, "-o", "json").data["limits"]
-    assert (limit["holds"], limit["may_have"]) == (12, vision["deserved"]["nvidia.com/gpu"])
-    platform = pumice("queue", "get", "platform", DEMO, "--conf", DEMO_CONF, "-o", "json").data
-    assert platform["allocated"]["nvidia.com/gpu"] == 4
-    out = pumice("queue", "get", "vision", DEMO, "--conf", DEMO_CONF).out
-    assert "Resource         Allocated   Pending   After cycle   Deserved   Capability" in out
-    assert "nvidia.com/gpu   -           26        12            14.667     20" in out
+    vision = pumice("status", "queue", "vision", "--from", DEMO, "--conf", DEMO_CONF, "-o", "json").data
+    [gpus] = [share for share in vision["shares"] if share["resource"] == "nvidia.com/gpu"]
+    assert (gpus["allocated"], gpus["asked"], gpus["capability"]) == (12, 14, 20)
+    assert gpus["deserved"] == pytest.approx(14.667, abs=0.001)
+    [limit] = pumice("why", "vision/sweep", DEMO, "--conf", DEMO_CONF, "-o", "json").data["explanation"]["limits"]
+    assert (limit["holds"], limit["may_have"]) == (12, gpus["deserved"])
+    out = pumice("status", "queue", "vision", "--from", DEMO, "--conf", DEMO_CONF).out
+    assert "nvidia.com/gpu   12      14.667     20        14        -" in out
 
 
 def test_a_queue_that_no_plugin_shares_out_deserves_what_it_says(pumice: Pumice, tmp_path: Path) -> None:
     conf = tmp_path / "plain.conf"
     conf.write_text('actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n')
-    assert pumice("queue", "get", "vision", DEMO, "--conf", conf, "-o", "json").data["deserved"] == {}
+    vision = pumice("status", "queue", "vision", "--from", DEMO, "--conf", conf, "-o", "json").data
+    assert {share["deserved"] for share in vision["shares"]} == {None}
 
 
 def test_a_job_name_that_two_namespaces_have_must_be_given_in_full(pumice: Pumice, tmp_path: Path) -> None:
     groups = [f"kind: PodGroup\nmetadata: {{name: train, namespace: {n}}}\n" for n in ("a", "b")]
     (tmp_path / "groups.yaml").write_text("---\n".join(groups))
-    assert "must say which one, a/train or b/train" in pumice("job", "view", "train", tmp_path, code=1).err
+    assert "must say which one, a/train or b/train" in pumice("status", "job", "train", "--from", tmp_path, code=1).err
 
 
 def test_json_manifests_and_lists_are_read(pumice: Pumice, tmp_path: Path) -> None:
@@ -168,9 +210,9 @@ def test_json_manifests_and_lists_are_read(pumice: Pumice, tmp_path: Path) -> No
     (tmp_path / "nodes.json").write_text(text)
     items = "- {kind: Queue, metadata: {name: q1}, spec: {weight: 3}}"
     (tmp_path / "queues.yaml").write_text(f"kind: List\nitems:\n{items}\n")
-    default, row = pumice("queue", "list", tmp_path, "-o", "json").data
-    assert (default["Name"], default["State"]) == ("default", "Open")  # there as in every cluster
-    assert (row["Name"], row["Weight"]) == ("q1", 3)
+    default, row = pumice("status", "queue", "--from", tmp_path, "-o", "json").data
+    assert (default["queue"], default["state"]) == ("default", "Open")  # there as in every cluster
+    assert (row["queue"], row["weight"]) == ("q1", 3)
 
 
 def test_a_pod_without_namespace_and_status_is_a_new_one_in_default(pumice: Pumice, tmp_path: Path) -> None:
@@ -234,11 +276,11 @@ def test_a_job_whose_pods_are_there_is_not_expanded_once_more(pumice: Pumice, tm
         "apiVersion: batch/v1\nkind: Job\nmetadata: {name: k, namespace: ns}\n"
         "spec: {parallelism: 2, completions: 9, template: {spec: {containers: [{name: c}]}}}\n"
     )
-    rows = pumice("job", "list", tmp_path, "-o", "json").data
-    assert {row["Name"]: row["Pending"] for row in rows if row["Name"] != "ns/j"} == {"ns/k": 2}
+    rows = pumice("status", "--from", tmp_path, "-o", "json").data
+    assert {row["job"]: row["counts"]["Pending"] for row in rows if row["job"] != "ns/j"} == {"ns/k": 2}
 
 
-@pytest.mark.parametrize("command", [("replay",), ("cycle",), ("explain", "default/j")])
+@pytest.mark.parametrize("command", [("cycle",), ("why", "default/j"), ("status", "--from")])
 @pytest.mark.part(9)
 def test_a_saved_cycle_opens_no_connection_and_reads_no_token(
     pumice: Pumice, tmp_path: Path, command: tuple[str, ...]
@@ -277,13 +319,11 @@ def test_a_saved_cycle_opens_no_connection_and_reads_no_token(
     "words",
     [
         ("cycle",),
-        ("explain", "llama"),
         ("why", "llama"),
-        ("when", "llama"),
-        ("queue", "get", "research"),
-        ("queue", "list"),
-        ("job", "list"),
-        ("job", "view", "llama"),
+        ("status", "queue", "research", "--from"),
+        ("status", "queue", "--from"),
+        ("status", "--from"),
+        ("status", "job", "llama", "--from"),
     ],
     ids=" ".join,
 )
@@ -298,5 +338,5 @@ def test_a_question_reads_the_cluster_once(
         make(self, *args, **kwargs)
 
     monkeypatch.setattr(ClusterState, "__init__", made)
-    pumice(*words, DEMO, *([] if words[0] == "job" or words[1:2] == ("list",) else ["--conf", DEMO_CONF]))
+    pumice(*words, DEMO, "--conf", DEMO_CONF)
     assert sum("h100-1" in state.nodes for state in states) == 1

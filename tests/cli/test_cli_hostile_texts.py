@@ -16,13 +16,14 @@ EVIL = "\x1b]0;owned\x07\x1b[31m\x9b2Jx\u202egnp.exe\r\x7f"
 """A title for the window, colours, an empty screen, the wrong direction, a line written again."""
 COMMANDS = [
     ["cycle"],
-    ["job", "list"],
-    ["queue", "list"],
-    ["queue", "get", EVIL],
-    ["explain", f"default/{EVIL}"],
-    ["explain", EVIL + EVIL],
+    ["status"],
+    ["status", "queue"],
+    ["status", "queue", EVIL],
+    ["status", "node"],
+    ["status", "job", EVIL, "-o", "yaml"],
+    ["why", EVIL + EVIL],
+    ["why", f"default/{EVIL}", "--all"],
     ["why", f"default/{EVIL}"],
-    ["when", f"default/{EVIL}"],
 ]
 
 
@@ -58,15 +59,16 @@ def obeyed(text: str) -> list[str]:
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: visible(" ".join(words))[:20])
 def test_a_command_writes_no_sign_that_a_terminal_obeys(cluster: Path, words: list[str]) -> None:
     for more in ([], ["-o", "json"]):
-        ran = Pumice()(*words, cluster, *more, code=None)
+        source = ["--from"] if words[0] == "status" else []
+        ran = Pumice()(*words, *source, cluster, *more, code=None)
         assert obeyed(ran.out + ran.err) == []
         assert "owned" in ran.out + ran.err
         assert not more or ran.code != 0 or json.loads(ran.out)
 
 
 def test_programs_are_told_the_texts_as_they_are(cluster: Path) -> None:
-    (found,) = Pumice()("job", "list", cluster, "-o", "json").data
-    assert found["Name"] == f"default/{EVIL}"
+    (found,) = Pumice()("status", "--from", cluster, "-o", "json").data
+    assert found["job"] == f"default/{EVIL}"
 
 
 @pytest.mark.parametrize("printing", ["line", "paragraph", "heading", "note", "warning", "error", "data"])

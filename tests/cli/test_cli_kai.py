@@ -60,9 +60,9 @@ def test_an_incomplete_gang_says_so_and_nobody_is_said_to_wait_to_be_let_in(
 ) -> None:
     objects = tmp_path / "cluster.yaml"
     objects.write_text(CLUSTER + JOB.format(name="half", least=4, notes='team: "x"'))
-    out = pumice("explain", "a/half", objects, "--conf", conf).out
+    out = pumice("why", "a/half", objects, "--conf", conf).out
     assert "1 of the 4 pods that it needs together exist" in out
-    assert "1 of 1 job waiting in queue team\n" in out
+    assert "position 1 of 1 in queue team\n" in out
 
 
 WAITS = "\n".join(
@@ -71,12 +71,10 @@ WAITS = "\n".join(
 )
 QUESTIONS = [
     ["cycle"],
-    ["explain", "a/big1"],
-    ["why", "a/big1"],
-    ["when", "a/big1"],
+    ["why", "a/big1", "--all"],
     ["what-if", "--more", "1xn1"],
     ["what-if", "--drain", "n1"],
-    ["queue", "get", "team"],
+    ["status", "queue", "team", "--from"],
 ]
 
 
@@ -90,7 +88,7 @@ def test_no_question_about_a_job_that_waits_makes_a_plugin_of_kai_fail(
     out = pumice(*words, objects, "--conf", conf)
     assert out.code == 0, out.out
     assert [record.getMessage() for record in caplog.records if record.levelname in ("ERROR", "WARNING")] == []
-    if words[0] in ("explain", "why", "when"):
+    if words[0] == "why":
         assert "1 Insufficient nvidia.com/gpu" in out.out
 
 

@@ -28,7 +28,7 @@ def test_a_new_plugin_runs_in_a_cycle_with_its_own_conf(pumice: Pumice, tmp_path
     ran = pumice("cycle", DEMO, "--conf", folder / "scheduler.conf", "--plugins-dir", folder / "plugins", "-o", "json")
     assert ran.data["binds"]
     assert ran.data["errors"] == []
-    assert "spot-first" in pumice("plugins", "--plugins-dir", folder / "plugins").out
+    assert "spot-first" in pumice("plugin", "list", "--plugins-dir", folder / "plugins").out
 
 
 def test_a_folder_that_exists_is_left_alone(pumice: Pumice, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cli_runs import DEMO_CONF, Pumice
 
-from pumice.cli.points import question
+from pumice.cli.plugin import question
 from pumice.framework.points import POINTS, Point
 
 GOOD = 'actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n'
@@ -21,27 +21,27 @@ def conf(tmp_path: Path) -> Path:
 
 
 def test_points_lists_every_point(pumice: Pumice) -> None:
-    assert [p["name"] for p in pumice("points", "-o", "json").data] == list(POINTS)
-    out = pumice("points").out
+    assert [p["name"] for p in pumice("plugin", "points", "-o", "json").data] == list(POINTS)
+    out = pumice("plugin", "points").out
     assert all(f"\n{name} " in out for name in POINTS)
 
 
 @pytest.mark.parametrize("name", ["predicate", "PredicateFn", "AddPredicateFn", "Predicate"])
 def test_a_point_is_found_by_its_python_and_its_go_name(pumice: Pumice, name: str) -> None:
-    shown = pumice("points", name, "-o", "json").data
+    shown = pumice("plugin", "points", name, "-o", "json").data
     assert shown["name"] == "predicate"
     assert shown["register"] == "add_predicate_fn"
     assert shown["flag"] == "enablePredicate"
 
 
 def test_a_point_is_shown_with_its_contract(pumice: Pumice) -> None:
-    out = pumice("points", "job_ready").out
+    out = pumice("plugin", "points", "job_ready").out
     assert "May the job's placements be committed?" in out
     assert "ssn.add_job_ready_fn(name, fn)" in out
 
 
 def test_the_list_of_points_says_what_each_asks(pumice: Pumice) -> None:
-    listed = " ".join(pumice("points").out.split())
+    listed = " ".join(pumice("plugin", "points").out.split())
     assert [p.name for p in POINTS.values() if f"{p.name} {question(p)[:60].rpartition(' ')[0]}" not in listed] == []
 
 
@@ -51,23 +51,27 @@ def test_what_holds_when_nobody_answers_is_said_in_words(point: Point[..., Any, 
 
 
 def test_a_plugin_is_shown_with_the_points_at_which_it_answers(pumice: Pumice) -> None:
-    assert "job_enqueueable" in pumice("plugins", "overcommit").out
-    assert pumice("plugins", "pdb", "-o", "json").data["points"] == ["preemptable", "reclaimable", "victim_tasks"]
+    assert "job_enqueueable" in pumice("plugin", "show", "overcommit").out
+    assert pumice("plugin", "show", "pdb", "-o", "json").data["points"] == [
+        "preemptable",
+        "reclaimable",
+        "victim_tasks",
+    ]
 
 
 def test_plugins_lists_what_each_reads(pumice: Pumice) -> None:
-    listed = {p["name"]: p for p in pumice("plugins", "-o", "json").data}
+    listed = {p["name"]: p for p in pumice("plugin", "list", "-o", "json").data}
     assert listed["gang"]["arguments"] == []
     assert "binpack.weight" in listed["binpack"]["arguments"]
-    assert "binpack" in pumice("plugins").out
+    assert "binpack" in pumice("plugin", "list").out
 
 
 def test_a_plugin_is_shown_with_its_documentation(pumice: Pumice) -> None:
-    assert "minMember" in pumice("plugins", "gang").out
+    assert "minMember" in pumice("plugin", "show", "gang").out
 
 
 def test_conf_check_accepts_a_good_conf(pumice: Pumice) -> None:
-    assert "good (3 actions, 7 plugins in 2 tiers)" in pumice("conf", "check", DEMO_CONF).out
+    assert "OK: 3 actions, 7 plugins in 2 tiers" in pumice("conf", "check", DEMO_CONF).out
     assert pumice("conf", "check", DEMO_CONF, "-o", "json").data["ok"] is True
 
 
@@ -110,21 +114,20 @@ def test_conf_explain_without_a_file_explains_the_default(pumice: Pumice) -> Non
 
 def test_conf_lint_names_a_trap(pumice: Pumice, conf: Path) -> None:
     conf.write_text(GOOD + "    enableNodeOrder: false\n  - name: predicates\n")
-    [finding] = pumice("conf", "lint", conf, "-o", "json").data
+    [finding] = pumice("conf", "check", conf, "-o", "json").data["findings"]
     assert (finding["rule"], finding["position"]["line"]) == ("flag-without-effect", 5)
-    assert f"{conf}:5:5: info: tiers[0].plugins[0].enableNodeOrder" in pumice("conf", "lint", conf).out
+    assert f"{conf}:5:5: info: tiers[0].plugins[0].enableNodeOrder" in pumice("conf", "check", conf).out
 
 
 def test_conf_lint_fails_where_a_conf_asks_for_what_excludes_each_other(pumice: Pumice, conf: Path) -> None:
     hierarchy = "  - name: drf\n    enableHierarchy: true\n- plugins:\n  - name: proportion\n"
     conf.write_text(GOOD + hierarchy)
-    assert "[hierarchy-with-proportion]" in pumice("conf", "lint", conf, code=1).out
+    assert "[hierarchy-with-proportion]" in pumice("conf", "check", conf, code=1).out
 
 
 def test_conf_lint_says_when_there_is_no_trap(pumice: Pumice) -> None:
-    assert pumice("conf", "lint", DEMO_CONF).out.endswith("no known traps\n")
+    assert "OK: " in pumice("conf", "check", DEMO_CONF).out
 
 
 def test_version_is_the_package_version(pumice: Pumice) -> None:
-    assert pumice("version").out == f"pumice {version('pumice')}\n"
-    assert pumice("version", "-o", "json").data["version"] == version("pumice")
+    assert pumice("--version").out == f"pumice {version('pumice')}\n"

@@ -56,13 +56,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     "command",
     [
         "cycle c.yaml --conf conf.yaml",
-        "explain default/g c.yaml --conf conf.yaml",
         "why default/g c.yaml --conf conf.yaml",
-        "try -f job.yaml c.yaml --conf conf.yaml",
-        "plugins",
+        "what-if -f job.yaml c.yaml --conf conf.yaml",
+        "plugin list",
+        "status --from c.yaml --conf conf.yaml",
         "conf check conf.yaml",
         "conf explain conf.yaml",
-        "conf lint conf.yaml",
     ],
 )
 def test_what_a_plugin_prints_is_no_data(pumice: Pumice, folder: Path, command: str) -> None:

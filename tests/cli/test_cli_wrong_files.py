@@ -21,26 +21,19 @@ GUIDE = str(ROOT / "examples" / "scenarios" / "guide.yaml")
 FILE = "{file}"
 COMMANDS: dict[str, list[str]] = {
     "cycle": [FILE],
-    "explain": ["job", FILE],
     "why": ["job", FILE],
-    "when": ["job", FILE],
     "what-if": [FILE, "--drain", "n1"],
-    "try": ["-f", FILE, str(DEMO)],
-    "replay": [FILE],
-    "job list": [FILE],
-    "job view": ["job", FILE],
-    "queue list": [FILE],
-    "queue get": ["queue", FILE],
+    "what-if -f": [FILE, str(DEMO)],
+    "status": ["--from", FILE],
+    "status queue": ["--from", FILE],
     "simulate": [FILE],
     "plan": [FILE],
     "tune": [FILE],
     "report": [FILE],
-    "trace info": [FILE],
-    "trace from": ["history", FILE, "--write", "out.csv"],
+    "trace": [FILE],
+    "trace --kind history --write out.csv": [FILE],
     "conf check": [FILE],
-    "conf lint": [FILE],
     "conf explain": [FILE],
-    "conformance run": [FILE],
     "shadow": [FILE, "--conf", str(DEMO_CONF)],
     "extender serve": [FILE],
     "extender replay": [FILE, "--against", "http://127.0.0.1:1"],
@@ -48,15 +41,11 @@ COMMANDS: dict[str, list[str]] = {
     "mcp": [FILE],
 }
 WITHOUT = {
-    "version",
     "run",
     "controllers",
-    "points",
-    "plugins",
-    "plugin new",
+    "plugin",
     "extender check",
     "extender record",
-    "bench",
 }
 """They take no file as an argument, or make one."""
 CONTENTS: dict[str, bytes | None] = {
@@ -91,7 +80,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_is_a_line_for_every_command() -> None:
-    assert set(COMMANDS) | WITHOUT == set(names(typer.main.get_command(app)))
+    known = set(names(typer.main.get_command(app)))
+    found = {next(n for n in sorted(known, key=len, reverse=True) if words.startswith(n)) for words in COMMANDS}
+    assert found | WITHOUT == known
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -116,4 +107,4 @@ def test_a_saved_cycle_that_is_given_for_a_scenario_is_called_one(words: list[st
     assert ran.exit_code == 1
     said = " ".join(ran.output.split())
     assert "is a saved cycle" in said
-    assert "pumice replay" in said
+    assert "pumice cycle" in said

@@ -21,25 +21,18 @@ NEEDED: dict[str, list[object]] = {
     "simulate": [GUIDE],
     "report": ["{nowhere}"],
     "cycle": [DEMO, "--conf", DEMO_CONF],
-    "explain": ["research/llama", DEMO, "--conf", DEMO_CONF],
-    "replay": ["{nowhere}"],
-    "job list": [DEMO],
-    "job view": ["llama", DEMO],
-    "queue list": [DEMO],
-    "queue get": ["research", DEMO],
+    "status": ["--from", DEMO],
+    "trace": ["{nowhere}"],
     "conf check": [DEMO_CONF],
-    "conf lint": [DEMO_CONF],
-    "plugin new": ["gang"],
-    "conformance run": ["{nowhere}"],
+    "plugin": ["new", "gang"],
     "extender serve": ["nonesuch"],
     "extender check": ["http://127.0.0.1:1", "--only", "predicate"],
     "extender record": ["http://127.0.0.1:1", "tape", "--port", "{taken}"],
     "extender replay": ["{nowhere}"],
-    "bench": ["nonesuch"],
     "run": ["--kubeconfig", "{nowhere}"],
     "controllers": ["--kubeconfig", "{nowhere}"],
 }
-"""What a command cannot do without; servers and benchmarks are kept from starting."""
+"""What a command cannot do without; servers are kept from starting."""
 WRONG = ["", "nonsense", "-1", "99999999999999999999", "\u2028"]
 
 
@@ -89,8 +82,6 @@ TO_BE_ASKED: dict[str, list[object]] = {
     "plan": [GUIDE, "--load", "2"],
     "shadow": ["--conf", DEMO_CONF],
     "why": ["llama"],
-    "when": ["llama"],
-    "try": ["-f", "{nowhere}"],
 }
 """... and with which an option is looked at; a value that is refused keeps these from starting."""
 FORMS = [

@@ -59,12 +59,12 @@ def test_the_commands_about_a_pending_job_work_one_after_the_other(
 ) -> None:
     [block] = [text for text in re.findall(r"```console\n(.*?)```", README, re.DOTALL) if "now.cycle" in text]
     commands = [line.removeprefix("$ pumice ").partition("  #")[0] for line in block.splitlines()]
-    assert [command.split()[0] for command in commands] == ["cycle", "explain", "replay", "replay"]
+    assert [command.split()[0] for command in commands] == ["cycle", "why", "cycle", "cycle"]
     shutil.copytree(DEMO, tmp_path / "manifests")
     shutil.copy(DEMO_CONF, tmp_path / "scheduler.conf")
     (tmp_path / "other.conf").write_text("actions: allocate\ntiers: [{plugins: [{name: gang}, {name: binpack}]}]\n")
     monkeypatch.chdir(tmp_path)
     said = [pumice(*command.split()).out for command in commands]
-    assert "nearest miss" in said[1]
-    assert re.fullmatch(r"the same \d+ decisions\n", said[2])
-    assert "pods fare differently" in said[3]
+    assert "closest node" in said[1]
+    assert re.search(r"^Same as saved: \d+ decisions$", said[2], re.MULTILINE)
+    assert "Differs from the saved cycle: " in said[3]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pumice_conformance.cases import Case, read
+from pumice_conformance.runner import CaseOutcome, run
 
-from pumice.conformance.cases import Case, read
-from pumice.conformance.runner import CaseOutcome, run
 from pumice.framework.registry import default_registry
 
 CASES = [*read([Path(__file__).parent / "cases"])]

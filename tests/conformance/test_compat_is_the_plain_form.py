@@ -7,15 +7,15 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from pumice_conformance.cases import Case as ReadCase
+from pumice_conformance.cases import read
+from pumice_conformance.runner import CaseOutcome, Result, run
 from volcano_actions import decide
 from volcano_draws import drawn
 from volcano_mutations import Case, stated
 from volcano_world import NotModelled
 
 from effort import examples
-from pumice.conformance.cases import Case as ReadCase
-from pumice.conformance.cases import read
-from pumice.conformance.runner import CaseOutcome, Result, run
 from pumice.framework.registry import default_registry
 
 CASES = Path(__file__).parent / "cases" / "rules.jsonl"

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from extender_service import Reply, Service
+from pumice_conformance.cases import Case
+from pumice_conformance.runner import compare, load_state, prepare
 
-from pumice.conformance.cases import Case
-from pumice.conformance.runner import compare, load_state, prepare
 from pumice.extender.plugin import close_clients
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime

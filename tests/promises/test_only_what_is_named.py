@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,8 +36,9 @@ print(json.dumps([[i.name for tier in made.plugins for i, _, _ in tier], made.co
 """
 WITH_A_PLUGIN_OF_ONES_OWN = """
 import json, sys
+sys.path.insert(0, TOOLS)
 from pumice import Plugin
-from pumice.bench.shapes import gangs
+from pumice_bench.shapes import gangs
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
@@ -64,7 +66,7 @@ before = set(sys.modules)
 run = run_cycle(state, made, Runtime())
 assert len(run.binds) == 200 and not run.errors, run
 print(json.dumps([made.conf.actions, list(sys.modules), sorted(set(sys.modules) - before)]))
-"""
+""".replace("TOOLS", repr(str(Path(__file__).parents[2] / "tools")))
 OFFERED = {
     (kind, prefix + entry.name): entry
     for group, prefix in GROUPS.items()

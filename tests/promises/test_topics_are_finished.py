@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pumice_conformance.cases import read
 from typer.testing import CliRunner
 
 from pumice.cli.app import app
 from pumice.config import from_data
 from pumice.config.lint import RULES
-from pumice.conformance.cases import read
 from pumice.framework.explaining.explain import explain
 from pumice.framework.registry import default_registry
 from pumice.framework.session.session import Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from pumice.conformance.cases import Case
+from pumice_conformance.cases import Case
 
 NOW = "2026-01-01T00:00:00Z"
 ALL = "allocate, consolidation, reclaim, preempt, stalegangeviction"

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from kai_worlds import ALL, MEMORY, random_case
+from pumice_conformance.cases import Case
+from pumice_conformance.kai_rounds import prepare, state_of
 
 from effort import WHOLE
-from pumice.conformance.cases import Case
-from pumice.conformance.kai_rounds import prepare, state_of
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.kai.plugins.proportion.plugin import KaiProportion

@@ -204,12 +204,12 @@ def test_a_run_can_be_saved_at_its_end_explained_and_played_on(scenario: Path, t
     saved = tmp_path / "end.cycle"
     code, _, err = run("simulate", scenario, "--conf", "plain", "--horizon", "10m", "--save", saved)
     assert code == 0, err
-    code, out, err = run("job", "list", saved, "-o", "json")
-    waiting = [job["Name"] for job in json.loads(out) if job["Pending"]]
+    code, out, err = run("status", "--from", saved, "-o", "json")
+    waiting = [job["job"] for job in json.loads(out) if job["waits"]]
     assert waiting
-    code, out, err = run("explain", waiting[0], saved, "-o", "json")
-    assert (code, json.loads(out)["stage"]) == (0, "nodes"), err
-    assert run("replay", saved)[0] == 0
+    code, out, err = run("why", waiting[0], saved, "-o", "json")
+    assert (code, json.loads(out)["explanation"]["stage"]) == (0, "nodes"), err
+    assert run("cycle", saved)[0] == 0
     (tmp_path / "on.yaml").write_text("horizon: 1h\ncluster: {manifests: [end.cycle]}\nworkload: {}\n")
     code, out, err = run("simulate", tmp_path / "on.yaml", "-o", "json")
     assert code == 0, err

@@ -163,21 +163,21 @@ def test_the_commands_make_and_show_a_trace(tmp_path: Path, monkeypatch: pytest.
         return result.stdout
 
     pumice("simulate", "day.yaml", "--history", "past")
-    shown = pumice("trace", "info", "past")
+    shown = pumice("trace", "past")
     assert "Evictions" in shown
-    assert "pumice simulate week.yaml plays it" in pumice("trace", "from", "history", "past", "--write", "week.csv.gz")
-    about = json.loads(pumice("trace", "info", "week.csv.gz", "-o", "json"))
+    assert "pumice simulate week.yaml plays it" in pumice("trace", "past", "--write", "week.csv.gz")
+    about = json.loads(pumice("trace", "week.csv.gz", "-o", "json"))
     assert about["format"] == "native"
     assert (
         about["total"][1] == len(json.loads(pumice("simulate", "week.yaml", "-o", "json"))["runs"]) * about["total"][1]
     )
     hidden = json.loads(
-        pumice("trace", "from", "native", "week.csv.gz", "--redact", "--write", "out.csv", "-o", "json")
+        pumice("trace", "week.csv.gz", "--kind", "native", "--redact", "--write", "out.csv", "-o", "json")
     )
     assert hidden["redacted"] and "train" not in Path("out.csv").read_text()
     again = CliRunner().invoke(app, ["simulate", "day.yaml", "--history", "past"])
     assert again.exit_code == 1 and "there is a history in it already" in again.stderr
-    wrong = CliRunner().invoke(app, ["trace", "from", "history", "past", "--write", "week.txt"])
+    wrong = CliRunner().invoke(app, ["trace", "past", "--write", "week.txt"])
     assert wrong.exit_code == 2 and "must end in .csv or .csv.gz" in wrong.stderr
-    nothing = CliRunner().invoke(app, ["trace", "info", "nowhere.jsonl"])
+    nothing = CliRunner().invoke(app, ["trace", "nowhere.jsonl"])
     assert nothing.exit_code == 1 and "there is no history" in nothing.stderr

@@ -67,14 +67,14 @@ def test_the_answer_is_within_one_node_of_looking_everywhere(home: Path) -> None
 
 
 def test_an_answer_is_told_beside_a_closed_formula_and_what_is_not_sure(home: Path) -> None:
-    result = plan("--for", "wait.mean < 5m", "--vary", "n", "--between", "2..5", "--seeds", "1..2")
+    result = plan("--goal", "wait.mean < 5m", "--group", "n", "--between", "2..5", "--seeds", "1..2")
     assert "wait.mean < 5m: " in result.stdout
     assert "A closed formula" in result.stdout
     assert "2 seeds cannot tell whether the goal is met" in " ".join(result.stderr.split())
 
 
 def test_a_goal_out_of_reach_is_an_answer_too(home: Path) -> None:
-    result = plan("--for", "wait.p95 < 1s", "--vary", "n", "--between", "1..2", "--seeds", "1..2", code=1)
+    result = plan("--goal", "wait.p95 < 1s", "--group", "n", "--between", "1..2", "--seeds", "1..2", code=1)
     assert "not met with up to 2 nodes" in result.stdout
 
 
@@ -133,11 +133,11 @@ def test_four_servers_wait_as_erlang_says_over_many_jobs(tmp_path: Path) -> None
     ("words", "said"),
     [
         ((), "say what to plan"),
-        (("--vary", "n"), "needs a goal"),
-        (("--vary", "m", "--for", "wait.p95 < 1m"), "no nodes of that name"),
-        (("--vary", "n", "--for", "wait.p95 < +5%"), "has no sign"),
-        (("--vary", "n", "--for", "soon"), "must be a figure, a comparison and a number"),
-        (("--vary", "n", "--for", "wait.p95 < 1m", "--between", "5..2"), "two numbers"),
+        (("--group", "n"), "needs a goal"),
+        (("--group", "m", "--goal", "wait.p95 < 1m"), "no nodes of that name"),
+        (("--group", "n", "--goal", "wait.p95 < +5%"), "has no sign"),
+        (("--group", "n", "--goal", "soon"), "must be a figure, a comparison and a number"),
+        (("--group", "n", "--goal", "wait.p95 < 1m", "--between", "5..2"), "two numbers"),
         (("--load", "0"), "above 0"),
         (("--fail", "n"), "must be N@GROUP"),
         (("--fail", "2@m"), "no nodes of that name"),

@@ -94,7 +94,7 @@ def test_where_nothing_differs_no_conf_is_written(home: Path) -> None:
     [
         (("--over", "binpack.wait=1..2"), "does not read the argument"),
         (("--over", "binpack.weight=1,soon"), "must be a whole number, got 'soon'"),
-        (("--for", "wait.meen"), "did you mean 'wait.mean'"),
+        (("--improve", "wait.meen"), "did you mean 'wait.mean'"),
         (("--seeds", "1..5"), "too few"),
         (("--split", "7d"), "say --seeds or --split"),
         (("--queue-loss", "much"), "must be a percentage"),

@@ -162,7 +162,7 @@ def test_which_queue_borrows_from_whom_is_on_the_first_page(browser: Browser, cl
 
 def test_what_changed_in_a_minute_is_two_clicks_away(browser: Browser, tmp_path: Path) -> None:
     (tmp_path / "busy.yaml").write_text(SCENARIO)
-    with served("--simulate", str(tmp_path / "busy.yaml"), "--speed", "120") as url:
+    with served("--scenario", str(tmp_path / "busy.yaml"), "--speed", "120") as url:
         page = opened(browser, url)
         time.sleep(3)
         page.get_by_role("link", name="Changes", exact=True).click()

@@ -77,8 +77,8 @@ def test_without_extras_a_policy_is_written_tested_simulated_and_explained(core:
     assert "2 passed" in run(core / "python", "-m", "pytest", "-q", "-W", "error", "rack", cwd=tmp_path)
     run(pumice, "simulate", "rack/scenario.yaml", "--horizon", "1h", cwd=tmp_path)
     run(pumice, "cycle", DEMO, "--conf", DEMO / "scheduler.conf", "--save", "now.cycle", cwd=tmp_path)
-    assert "research/llama" in run(pumice, "explain", "research/llama", "now.cycle", cwd=tmp_path)
-    run(pumice, "replay", "now.cycle", cwd=tmp_path)
+    assert "research/llama" in run(pumice, "why", "research/llama", "now.cycle", "--all", cwd=tmp_path)
+    run(pumice, "cycle", "now.cycle", cwd=tmp_path)
 
 
 @pytest.mark.parametrize(

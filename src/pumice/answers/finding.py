@@ -44,7 +44,7 @@ def find_job(state: ClusterState, name: str, namespace: str = "") -> Job:
         raise NoSuchThing(f"job {name!r}: pod {left[0].key} is in no PodGroup, so that nothing here schedules it")
     names = {known for job in jobs for known in (*_groups(job), *_owners(job))}
     near = nearest(bare, sorted(names)) or nearest(name, [job.uid for job in jobs])
-    raise NoSuchThing(f"job {name!r}: there is none of that name{_hint(near)}")
+    raise NoSuchThing(f"no job named {name!r}{_hint(near)}")
 
 
 def find_queue(state: ClusterState, name: str) -> Queue:
@@ -54,7 +54,7 @@ def find_queue(state: ClusterState, name: str) -> Queue:
     """
     if name in state.queues:
         return state.queues[name]
-    raise NoSuchThing(f"queue {name!r}: there is none of that name{_hint(nearest(name, state.queues))}")
+    raise NoSuchThing(f"no queue named {name!r}{_hint(nearest(name, state.queues))}")
 
 
 def _hint(near: str | None) -> str:

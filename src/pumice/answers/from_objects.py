@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pumice.answers.standing import Snapshot, Standing, standing_of
+from pumice.answers.waiting import JobRow, is_waiting, row_of
 from pumice.answers.why import WhyAnswer
 from pumice.framework.explaining.explain import Explanation, runs_in_part, waits
 from pumice.framework.session.refusals import Stage
@@ -62,6 +63,14 @@ def why_of_objects(
         source="objects",
         unseen=[*unseen, *(() if stage is Stage.SERVED else NOT_KNOWN)],
     )
+
+
+def row_of_objects(job: Job) -> JobRow:
+    """Return the row of a job as its own objects say it: no place in the queue."""
+    if not is_waiting(job):
+        return row_of(job, 0, "", "")
+    _, code, text = _said(job, ())
+    return row_of(job, 0, code, text)
 
 
 def standing_of_object(queue: Queue) -> Standing:

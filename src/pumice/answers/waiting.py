@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -17,15 +19,22 @@ Amounts = dict[str, float]
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A job, in a line."""
+    """A job, in a line: for lists in the terminal, in pages and in answers."""
 
     job: str
     namespace: str
     queue: str
-    since: float
+    state: str = ""
+    """The phase of its PodGroup."""
+    priority: int = 0
+    created: datetime | None = None
     pods: int
     needs: int
     ready: int
+    counts: dict[str, int] = {}
+    """Status -> pods in it."""
+    nodes: dict[str, int] = {}
+    """Node -> pods there."""
     holds: Amounts
     asks: Amounts
     waits: bool = False
@@ -34,6 +43,11 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     """The word for programs."""
     text: str = ""
+
+    @property
+    def since(self) -> float:
+        """When it was created, in seconds; 0 if it does not say."""
+        return self.created.timestamp() if self.created is not None else 0.0
 
 
 class WaitingAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +71,7 @@ def job_rows(ssn: Session, jobs: Iterable[Job]) -> list[JobRow]:
         queue = ssn.queues.get(job.queue)
         if queue is not None and job.queue not in places:
             places[job.queue] = _places(ssn, queue)
-        rows.append(_row(job, places.get(job.queue, {}).get(job.uid, 0), *obstacles.of(job)))
+        rows.append(row_of(job, places.get(job.queue, {}).get(job.uid, 0), *obstacles.of(job)))
     return rows
 
 
@@ -98,15 +112,20 @@ class Obstacles:
         return self._codes[key]
 
 
-def _row(job: Job, place: int, reason: str, text: str) -> JobRow:
+def row_of(job: Job, place: int, reason: str, text: str) -> JobRow:
+    """Return the row of a job that is at a *place* in its queue for a reason."""
     return JobRow(
         job=job.uid,
         namespace=job.namespace,
         queue=job.queue,
-        since=job.creation,
+        state=_state(job),
+        priority=job.priority,
+        created=datetime.fromtimestamp(job.creation, UTC) if job.creation else None,
         pods=len(job.tasks),
         needs=job.min_available,
         ready=job.ready_count,
+        counts={status.title: len(tasks) for status in TaskStatus if (tasks := job.with_status(status))},
+        nodes=dict(Counter(task.node_name for task in job.tasks.values() if task.node_name)),
         holds=_whole(job.allocated.as_written()),
         asks=_whole(job.pending.as_written()),
         waits=is_waiting(job),
@@ -114,6 +133,13 @@ def _row(job: Job, place: int, reason: str, text: str) -> JobRow:
         reason=reason,
         text=text,
     )
+
+
+def _state(job: Job) -> str:
+    """Return the phase; Starting if the job was pending and all its pods have a node now."""
+    phase = str(job.phase) or "Pending"
+    placed = job.ready_count >= max(job.min_available, 1) and not job.with_status(TaskStatus.PENDING)
+    return "Starting" if placed and phase in ("Pending", "Inqueue") else phase
 
 
 def _whole(amounts: Mapping[str, float]) -> Amounts:

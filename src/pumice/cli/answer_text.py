@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from pumice.answers.standing import Share, Standing
 from pumice.answers.tried import QueueEffect, TriedJob, TryAnswer
+from pumice.answers.when.answer import WhenAnswer
+from pumice.answers.when.spans import start_in_words
 from pumice.answers.why import WhyAnswer
 from pumice.cli import outcome, render
-from pumice.cli.explanation import place
-from pumice.cli.when import likely_start
-from pumice.framework.explaining.explain import Explanation, Stage
+from pumice.framework.explaining.explain import Explanation, NearMiss, NodeReason, Stage
 from pumice.model.limit import shown
 from pumice.sim.report.units import duration
 from pumice.words import counted
@@ -25,8 +26,8 @@ FROM = {
 }
 
 
-def show_why(answer: WhyAnswer) -> None:
-    """Print why a job waits: one screen."""
+def show_why(answer: WhyAnswer, *, whole: bool = False) -> None:
+    """Print why a job waits on one screen; *whole*: also every reason with its nodes."""
     why = answer.explanation
     served = why.stage is Stage.SERVED
     render.heading(why.job, f"queue {why.queue or '-'} · {'runs' if served else outcome.state(why)}")
@@ -51,12 +52,70 @@ def show_why(answer: WhyAnswer) -> None:
         rows.append(("age", duration(answer.now - answer.since)))
     counts = ", ".join(f"{n} {status}" for status, n in why.tasks.items()) or "none yet"
     rows.append(("pods", f"{counts}; needs {why.min_available} together"))
+    if whole and why.task:
+        rows.append(("example pod", f"{why.task} ({_amounts(why.wants)})"))
+    if whole and why.nearest is not None:
+        rows.append(("closest node", _miss(why.nearest)))
     render.pairs(rows)
+    if whole and why.reasons:
+        render.line()
+        columns: list[tuple[str, list[Any]]] = [
+            ("NODES", [r.nodes for r in why.reasons]),
+            ("REASON", [r.text for r in why.reasons]),
+        ]
+        if any(r.plugin for r in why.reasons):
+            columns.append(("FROM", [r.plugin or "-" for r in why.reasons]))
+        if any(r.eviction_helps is not None for r in why.reasons):
+            columns.append(("EVICTING HELPS", [_eviction(r) for r in why.reasons]))
+        titles = [title for title, _ in columns]
+        render.table(titles, list(zip(*(cells for _, cells in columns), strict=True)), wrap=["REASON"])
     if answer.standing is not None and answer.standing.shares:
         render.line()
         show_standing(answer.standing)
     _hints(why.unblock)
     _unseen(answer.unseen, answer.source)
+
+
+def place(why: Explanation) -> str:
+    """Return where a job stands among the pending jobs of its queue."""
+    if why.position:
+        inside = "" if why.let_in else ", not yet admitted"
+        return f"position {why.position} of {why.waiting} in queue {why.queue}{inside}"
+    return "none: it cannot be scheduled" if why.stage is Stage.ABSENT else "none: no pod of it waits"
+
+
+def likely_start(answer: WhenAnswer) -> str:
+    """Return when a job will likely start, in one line."""
+    known = answer.low is not None and answer.high is not None
+    return start_in_words(answer, _clock(answer.now, answer.low or 0.0, answer.high or 0.0) if known else "")
+
+
+def _clock(now: float, low: float, high: float) -> str:
+    """Return the two times of day in UTC, or nothing if *now* is simulated time."""
+    if now < 1e9:
+        return ""
+    early, late = (datetime.fromtimestamp(now + seconds, UTC) for seconds in (low, high))
+    same = early.date() == late.date() == datetime.fromtimestamp(now, UTC).date()
+    form = "%H:%M" if same else "%b %d %H:%M"
+    return f", {early:{form}} to {late:{form}} UTC"
+
+
+def _eviction(reason: NodeReason) -> str:
+    if reason.eviction_helps is None:
+        return "unknown"
+    if not reason.helps_on:
+        return "no"
+    return "yes" if reason.helps_on == reason.nodes else f"on {counted(reason.helps_on, 'node')}"
+
+
+def _amounts(amounts: dict[str, str]) -> str:
+    return ", ".join(f"{amount} {name}" for name, amount in amounts.items()) or "nothing"
+
+
+def _miss(near: NearMiss) -> str:
+    if near.lacks:
+        return f"{near.node}, short of {_amounts(near.lacks)}"
+    return f"{near.node}: {near.objection}" if near.objection else near.node
 
 
 def _hints(hints: Sequence[str]) -> None:
@@ -77,23 +136,19 @@ def show_standing(standing: Standing) -> None:
     """Print how a queue stands."""
     waiting = f"{standing.waiting} of {counted(standing.jobs, 'job')} {'waits' if standing.waiting == 1 else 'wait'}"
     render.heading(f"Queue {standing.queue}", f"weight {standing.weight}, {standing.state}, {waiting}")
-    columns = ["RESOURCE", "HOLDS", "DESERVES", "BORROWS", "AT MOST", "ASKED FOR"]
-    render.table(columns, [_share(share) for share in standing.shares], spare=["BORROWS"])
+    columns = ["RESOURCE", "HOLDS", "DESERVES", "AT MOST", "PENDING", "BORROWS"]
+    rows = [
+        (share.resource, *share_cells(share), shown(share.resource, share.borrowed) if share.borrowed else "-")
+        for share in standing.shares
+    ]
+    render.table(columns, rows, spare=["BORROWS"])
 
 
-def _share(share: Share) -> tuple[str, ...]:
-    def told(amount: float | None) -> str:
-        return "-" if amount is None else shown(share.resource, amount)
-
-    borrowed = told(share.borrowed) if share.borrowed else "-"
-    return (
-        share.resource,
-        told(share.allocated),
-        told(share.deserved),
-        borrowed,
-        told(share.capability),
-        told(share.asked),
-    )
+def share_cells(share: Share) -> tuple[str, str, str, str]:
+    """Return what a queue holds, deserves, may have at most and asks for of a resource."""
+    amounts = (share.allocated, share.deserved, share.capability, share.asked)
+    holds, deserves, at_most, asked = ("-" if a is None else shown(share.resource, a) for a in amounts)
+    return holds, deserves, at_most, asked
 
 
 def show_tried(tried: TryAnswer) -> None:
@@ -143,10 +198,10 @@ def _reasons(why: Explanation) -> None:
 def _effect(effect: QueueEffect) -> None:
     rows = []
     for share in effect.after.shares:
-        name, told = share.resource, _share(share)
+        name, (_, deserves, at_most, _) = share.resource, share_cells(share)
         own = effect.by_them.get(name, 0)
         more = f"+{shown(name, own)}" if own else "-"
-        rows.append((name, shown(name, share.allocated - own), more, told[1], told[2], told[4]))
+        rows.append((name, shown(name, share.allocated - own), more, shown(name, share.allocated), deserves, at_most))
     if rows:
         render.line()
         render.heading(f"Queue {effect.after.queue}")

@@ -14,28 +14,24 @@ from pumice.cli.root import Pumice, root
 COMMANDS: Final = (
     *section(
         "Write a policy",
-        CommandEntry(
-            "plugin", "pumice.cli.plugins:app", "Make a new plugin with its test and a scenario to try it on."
-        ),
-        CommandEntry("points", "pumice.cli.points:points", "List the extension points, or show one."),
-        CommandEntry(
-            "plugins", "pumice.cli.plugins:plugins", "List the plugins and the arguments they read, or show one."
-        ),
-        CommandEntry("conf", "pumice.cli.conf:app", "Check, explain and lint a scheduler conf."),
+        CommandEntry("plugin", "pumice.cli.plugin:plugin", "Make a plugin, list plugins and extension points."),
+        CommandEntry("conf", "pumice.cli.conf:app", "Check a scheduler conf, or show what it does."),
     ),
     *section(
-        "Decide once, over manifests or a saved cycle",
-        CommandEntry("cycle", "pumice.cli.cycle:cycle", "Run one scheduling cycle: who goes where, and who waits."),
-        CommandEntry("explain", "pumice.cli.cycle:explain", "Say why a job waits, in full: every reason, every node."),
-        CommandEntry("replay", "pumice.cli.cycle:replay", "Run a saved cycle again, also under another conf."),
+        "Ask, of a cluster or of files",
+        CommandEntry("status", "pumice.cli.status:status", "Show jobs, queues and nodes."),
+        CommandEntry("why", "pumice.cli.why:why", "Show why a job waits, and when it will likely start."),
+        CommandEntry("what-if", "pumice.cli.what_if:what_if", "Show what a job, queues, nodes or a conf would change."),
+        CommandEntry("cycle", "pumice.cli.cycle:cycle", "Run one scheduling cycle over manifests or a saved cycle."),
+        CommandEntry("mcp", "pumice.cli.mcp:mcp", "Answer an agent's questions (Model Context Protocol)."),
     ),
     *section(
         "Simulate",
         CommandEntry("simulate", "pumice.cli.simulate:simulate", "Run a scenario under one or several configurations."),
-        CommandEntry("tune", "pumice.cli.tune:tune", "Search a conf's arguments for what holds on days held out."),
-        CommandEntry("plan", "pumice.cli.plan:plan", "Say how many nodes a goal needs, and what failures would do."),
-        CommandEntry("trace", "pumice.cli.trace:app", "Make a trace of a history or a log, and show what is in one."),
-        CommandEntry("report", "pumice.cli.report:report", "Make the page of runs that were recorded."),
+        CommandEntry("tune", "pumice.cli.tune:tune", "Search plugin arguments; validate on held-out days."),
+        CommandEntry("plan", "pumice.cli.plan:plan", "Find how many nodes a goal needs; try load and failures."),
+        CommandEntry("trace", "pumice.cli.trace:trace", "Show a trace or a history; make a trace of it."),
+        CommandEntry("report", "pumice.cli.report:report", "Compare recorded runs, and write their page."),
     ),
     *section(
         "On a cluster",
@@ -43,32 +39,12 @@ COMMANDS: Final = (
         CommandEntry(
             "controllers",
             "pumice.cli.controllers:controllers",
-            "Look after vcjobs, PodGroups and queues without Volcano.",
+            "Run the job, PodGroup and queue controllers.",
             cls="ControllersCommand",
         ),
         CommandEntry("extender", "pumice.cli.extender:app", "Serve policies over HTTP, check and record extenders."),
-        CommandEntry("shadow", "pumice.cli.shadow:shadow", "Say what a conf would do otherwise, beside the scheduler."),
-        CommandEntry(
-            "dashboard", "pumice.cli.dashboard:dashboard", "Serve pages: queues, who waits and why, what changed."
-        ),
-    ),
-    *section(
-        "Ask, of a cluster or of files",
-        CommandEntry("why", "pumice.cli.why:why", "Say what a job waits for, on one screen."),
-        CommandEntry("when", "pumice.cli.when:when", "Say when a job will likely start, as a range."),
-        CommandEntry("try", "pumice.cli.attempt:attempt", "Say what a job would do that is not there yet."),
-        CommandEntry(
-            "what-if", "pumice.cli.what_if:what_if", "Say what other queues, nodes or another conf would change."
-        ),
-        CommandEntry("job", "pumice.cli.objects:jobs", "List the jobs of a cluster, or show one."),
-        CommandEntry("queue", "pumice.cli.objects:queues", "List the queues of a cluster, or show one."),
-        CommandEntry("mcp", "pumice.cli.mcp:mcp", "Answer an agent's questions (Model Context Protocol)."),
-    ),
-    *section(
-        "Pumice itself",
-        CommandEntry("bench", "pumice.cli.bench:bench", "Measure the scheduler, also against an earlier commit."),
-        CommandEntry("conformance", "pumice.cli.conformance:app", "Compare decisions with recorded cases."),
-        CommandEntry("version", "pumice.cli.version:version", "Print the version."),
+        CommandEntry("shadow", "pumice.cli.shadow:shadow", "Compare a candidate conf with the running scheduler."),
+        CommandEntry("dashboard", "pumice.cli.dashboard:dashboard", "Serve pages over a cluster, files or a scenario."),
     ),
 )
 

@@ -1,9 +1,9 @@
-"""``pumice conf``: check, explain and lint a scheduler conf."""
+"""``pumice conf``: check a scheduler conf, show what it does."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,46 +16,65 @@ from pumice.texts import read_text
 from pumice.words import counted
 
 if TYPE_CHECKING:
-    from pumice.config import LoadedConf
+    from pumice.config import LoadedConf, SchedulerConf
+    from pumice.config.findings import Finding
     from pumice.framework.registry import Registry
 
-app = Commands(help="Check, explain and lint a scheduler conf.", no_args_is_help=True)
+app = Commands(help="Check a scheduler conf, or show what it does.", no_args_is_help=True)
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The scheduler conf (YAML).")]
-OptionalFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="The scheduler conf; else the default one.")]
+OptionalFile = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="The scheduler conf; else the default.")]
 
 
 @app.command()
 def check(
     file: FileArgument,
+    reader: Annotated[
+        str, typer.Option("--target", metavar="volcano", help="Name what a real Volcano would do with FILE instead.")
+    ] = "",
     plugins_dir: PluginsDirOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Say everything that is wrong with FILE or has no effect. Exit code 1 if there is anything.
+    """Show errors, settings without effect and known traps of FILE.
 
-    Plugins of your own also play one cycle on a made-up cluster; what they raise there is a warning.
+    The exit code is 1 if there is an error or a setting without effect.
+
+    Your own plugins also play one cycle on a made-up cluster; what they raise there is a warning.
+
+    Examples:
+        pumice conf check volcano-scheduler.conf --plugins-dir plugins
+        pumice conf check volcano-scheduler.conf --target volcano
     """
     from pumice.config import InvalidConf, Problem, load
+    from pumice.config.findings import Severity
     from pumice.scheduler.assembly import BROKEN_PLUGIN, assemble, catalogue_of
     from pumice.scheduler.rehearsal import rehearse
 
+    if reader not in ("", "volcano"):
+        raise WrongUsage(f"--target {reader!r}: must be volcano")
+    as_data = output is Output.JSON
+    raised: list[str] = []
     try:
         registry = registry_with(plugins_dir)
-        loaded = load(read_text(file), catalogue_of(registry), str(file), strict=True)
-        raised = rehearse(assemble(loaded.conf, registry))
+        loaded = load(read_text(file), catalogue_of(registry), str(file), strict=not reader)
+        raised = [str(p) for p in loaded.warnings] if reader else rehearse(assemble(loaded.conf, registry))
     except InvalidConf as exc:
         problems = exc.problems
     except PluginLoadError as exc:
         problems = tuple(Problem(BROKEN_PLUGIN, line, "", None, "") for line in lines_of(exc))
     else:
-        if output is Output.JSON:
-            render.data({"ok": True, "problems": [], "warnings": raised, "digest": loaded.conf.digest})
+        findings = _findings(loaded.conf, registry, reader)
+        good = not any(finding.severity is Severity.ERROR for finding in findings)
+        if as_data:
+            conf = {"warnings": raised, "digest": loaded.conf.digest, "findings": findings}
+            render.data({"ok": good, "problems": [], **conf})
         else:
-            for text in raised:
-                render.warning(text)
-            render.line(f"{file}: good ({_size(loaded)})", style="green")
+            _show_findings(file, loaded, raised, findings, good)
+        if not good:
+            raise typer.Exit(1)
         return
-    if output is Output.JSON:
-        render.data({"ok": False, "problems": [{**_problem(p), "message": p.message} for p in problems]})
+    if as_data:
+        told = [{**_problem(p), "message": p.message} for p in problems]
+        render.data({"ok": False, "problems": told, "warnings": [], "digest": None, "findings": []})
     else:
         for problem in problems:
             render.line(str(problem) if problem.source else problem.message)
@@ -65,16 +84,31 @@ def check(
 @app.command()
 def explain(
     file: OptionalFile = None,
+    point: Annotated[
+        str | None, typer.Option("--point", metavar="NAME", help="Only this extension point: predicate, queueOrder, …")
+    ] = None,
     plugins_dir: PluginsDirOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show which plugins really run at each extension point, in order."""
+    """Show which plugins run at each extension point, in order.
+
+    Examples:
+        pumice conf explain
+        pumice conf explain volcano-scheduler.conf --point job_order
+    """
     from pumice.config.explain import explain as explain_conf
     from pumice.config.explain import render as chains_as_text
     from pumice.scheduler.assembly import catalogue_of
 
+    wanted = ""
+    if point is not None:
+        from pumice.cli.plugin import find
+
+        wanted = find(point).name
     loaded, registry = _load(file, plugins_dir)
     chains = explain_conf(loaded.conf, catalogue_of(registry, hooks=True, conf=loaded.conf).hooks)
+    if wanted:
+        chains = [chain for chain in chains if chain.hook == wanted]
     if output is Output.JSON:
         render.data(chains)
         return
@@ -85,36 +119,30 @@ def explain(
             render.line(text, style="bold" if " (" in text else "dim")
 
 
-@app.command()
-def lint(
-    file: FileArgument,
-    reader: Annotated[
-        str, typer.Option("--for", metavar="volcano", help="What a real Volcano would make of FILE instead.")
-    ] = "",
-    plugins_dir: PluginsDirOption = None,
-    output: OutputOption = Output.TABLE,
-) -> None:
-    """Name the known traps that FILE steps into. Exit code 1 if one of them is an error."""
-    from pumice.config.findings import Severity
+def _findings(conf: SchedulerConf, registry: Registry, reader: str) -> list[Finding]:
     from pumice.config.for_volcano import lint_for_volcano
-    from pumice.config.lint import lint as lint_conf
+    from pumice.config.lint import lint
     from pumice.scheduler.assembly import catalogue_of
 
-    if reader not in ("", "volcano"):
-        raise WrongUsage(f"--for {reader!r}: must be volcano")
-    loaded, registry = _load(file, plugins_dir)
-    catalogue = catalogue_of(registry, hooks=True, conf=loaded.conf)
-    findings = lint_for_volcano(loaded.conf, catalogue) if reader else lint_conf(loaded.conf, catalogue)
-    if output is Output.JSON:
-        render.data(findings)
-    else:
-        colours = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: ""}
-        for finding in findings:
-            render.line(f"{file}:{finding}", style=colours[finding.severity])
-        if not findings:
-            render.line(f"{file}: no known traps", style="green")
-    if any(f.severity is Severity.ERROR for f in findings):
-        raise typer.Exit(1)
+    catalogue = catalogue_of(registry, hooks=True, conf=conf)
+    return list(lint_for_volcano(conf, catalogue) if reader else lint(conf, catalogue))
+
+
+def _show_findings(file: Path, loaded: LoadedConf, raised: list[str], findings: list[Finding], good: bool) -> None:
+    from pumice.config.findings import Severity
+
+    for text in raised:
+        render.warning(text)
+    colours = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: ""}
+    for finding in findings:
+        render.line(f"{file}:{finding}", style=colours[finding.severity])
+    conf = loaded.conf
+    plugins = counted(sum(1 for _ in conf.listed()), "plugin")
+    size = f"{counted(len(conf.actions), 'action')}, {plugins} in {counted(len(conf.tiers), 'tier')}"
+    if not findings:
+        render.line(f"{file}: OK: {size}", style="green")
+    elif good:
+        render.line(f"{file}: OK, but see above: {size}", style="yellow")
 
 
 def _load(file: Path | None, plugins_dir: Path | None) -> tuple[LoadedConf, Registry]:
@@ -129,7 +157,7 @@ def _load(file: Path | None, plugins_dir: Path | None) -> tuple[LoadedConf, Regi
     return loaded, registry
 
 
-def _problem(problem: object) -> dict[str, object]:
+def _problem(problem: object) -> dict[str, Any]:
     position = getattr(problem, "position", None)
     return {
         "code": getattr(problem, "code", ""),
@@ -138,9 +166,3 @@ def _problem(problem: object) -> dict[str, object]:
         "column": position.column if position else None,
         "nearest": getattr(problem, "nearest", None),
     }
-
-
-def _size(loaded: LoadedConf) -> str:
-    conf = loaded.conf
-    plugins = counted(sum(1 for _ in conf.listed()), "plugin")
-    return f"{counted(len(conf.actions), 'action')}, {plugins} in {counted(len(conf.tiers), 'tier')}"

@@ -68,7 +68,12 @@ def controllers(
     healthz_address: HealthzAddress = ":11252",
     verbosity: Verbosity = 1,
 ) -> None:
-    """Look after vcjobs, PodGroups and queues in a cluster without Volcano, until stopped."""
+    """Run the controllers of jobs, PodGroups and queues in a cluster without Volcano, until stopped.
+
+    Examples:
+        pumice controllers
+        pumice controllers --controllers podgroup --leader-elect=false
+    """
     import asyncio
     from concurrent.futures import ThreadPoolExecutor, wait
 

@@ -1,10 +1,10 @@
-"""``pumice cycle``, ``pumice explain``, ``pumice replay``: one cycle over manifests or a saved one."""
+"""``pumice cycle``: one cycle over manifests or a saved cycle."""
 
 from __future__ import annotations
 
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,7 +12,6 @@ from pumice.cli import render
 from pumice.cli.options import (
     CompatOption,
     ConfOption,
-    JobArgument,
     Output,
     OutputOption,
     PathsArgument,
@@ -22,39 +21,52 @@ from pumice.cli.options import (
 )
 from pumice.words import counted
 
-if TYPE_CHECKING:
-    from pumice.config import SchedulerConf
-    from pumice.framework.explaining.explain import Explanation
-    from pumice.framework.registry import Registry
-    from pumice.framework.session.session import Session
-
 
 def cycle(
     paths: PathsArgument,
     conf: ConfOption = None,
     plugins_dir: PluginsDirOption = None,
     compat: CompatOption = None,
-    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the cycle, for explain and replay.")] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE", help="Save the cluster as a cycle that can be run again.")
+    ] = None,
     redact: Annotated[
-        bool, typer.Option("--redact", help="Rename what names people or projects in the saved file.")
+        bool, typer.Option("--redact", help="Rename jobs, users, queues and nodes in the file that is written.")
     ] = False,
-    limit: Annotated[int, typer.Option(metavar="N", min=0, help="Explain at most this many waiting jobs.")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=0, help="Explain at most this many pending jobs.")
+    ] = 50,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Run one scheduling cycle: who goes where, and why the rest does not. Nothing is carried out."""
+    """Run one cycle: which pods are placed where, and why the others wait. Nothing is carried out.
+
+    A saved cycle must decide as it did when it was saved, else the exit code is 1. With --conf or --compat,
+    the pods that fare differently are listed instead.
+
+    Examples:
+        pumice cycle examples/demo --conf examples/demo/scheduler.conf
+        pumice cycle cycle-17.pumice --conf candidate.conf
+    """
     from pumice import saved
     from pumice.cli import outcome
     from pumice.cli.sources import cycle_of
 
     registry = registry_with(plugins_dir)
-    begun = cycle_of(paths, _conf(conf, compat, registry), registry)
+    other = None if conf is None and compat is None else load_conf(conf, registry, compat)
+    begun = cycle_of(paths, other, registry)
+    before = begun.saved.decisions if begun.saved is not None else None
     file = begun.record() if save is not None else None
     waiting = outcome.Waiting(limit)
     ran = begun.run(waiting.inspect)
+    changes = [] if before is None else differences(before, ran.decisions)
+    same = before is None or (before == ran.decisions if other is None else not changes)
     if output is Output.JSON:
-        render.data(outcome.as_data(ran.report, waiting, begun.warnings))
+        again = {} if before is None else {"same": same, "saved": before, "now": ran.decisions, "differences": changes}
+        render.data({**outcome.as_data(ran.report, waiting, begun.warnings), **again})
     else:
         outcome.show(ran.state, ran.report, waiting)
+        if before is not None:
+            _show_differences(before, changes, same)
     if save is not None and file is not None:
         from pumice.saved.redact import redacted
 
@@ -63,71 +75,36 @@ def cycle(
             render.warning(f"ssn.memory of {entry} is not plain data and was not saved")
         saved.write(save, redacted(file) if redact else file, f"pumice {version('pumice')}")
         render.note(f"saved to {save}")
-
-
-def explain(
-    job: JobArgument,
-    paths: PathsArgument,
-    conf: ConfOption = None,
-    plugins_dir: PluginsDirOption = None,
-    compat: CompatOption = None,
-    output: OutputOption = Output.TABLE,
-) -> None:
-    """Say why JOB waits: its place, what stopped it, the nodes by reason, the nearest miss, what would help."""
-    from pumice.answers.finding import find_job
-    from pumice.cli import explanation
-    from pumice.cli.sources import cycle_of
-    from pumice.framework.explaining.explain import explain as explain_job
-
-    registry = registry_with(plugins_dir)
-    found: list[Explanation] = []
-
-    def inspect(ssn: Session) -> None:
-        found.append(explain_job(ssn, find_job(ssn.state, job)))
-
-    cycle_of(paths, _conf(conf, compat, registry), registry).run(inspect)
-    if output is Output.JSON:
-        render.data(found[0])
-    else:
-        explanation.show(found[0])
-
-
-def replay(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A saved cycle.")],
-    conf: ConfOption = None,
-    plugins_dir: PluginsDirOption = None,
-    output: OutputOption = Output.TABLE,
-) -> None:
-    """Run a saved cycle again; with --conf, show what another conf would have decided.
-
-    Without --conf the decisions must be the same: exit code 1 if they are not.
-    """
-    from pumice import saved
-    from pumice.cli.explanation import differences
-    from pumice.scheduler.recording import replay as run_again
-
-    registry = registry_with(plugins_dir)
-    cycle = saved.read(file)
-    other = load_conf(conf, registry) if conf is not None else None
-    ran = run_again(cycle, registry, conf=other)
-    changes = differences(cycle.decisions, ran.decisions)
-    same = cycle.decisions == ran.decisions if other is None else not changes
-    if output is Output.JSON:
-        render.data({"same": same, "saved": cycle.decisions, "now": ran.decisions, "differences": changes})
-    elif same:
-        render.line(f"the same {counted(len(ran.decisions), 'decision')}", style="green")
-    else:
-        fare = "fares" if len(changes) == 1 else "fare"
-        then = counted(len(cycle.decisions), "decision")
-        render.heading(f"{counted(len(changes), 'pod')} {fare} differently", f"the saved cycle made {then}")
-        columns = ["POD", "THEN", "NOW"]
-        render.table(columns, [(c["pod"], c["then"], c["now"]) for c in changes], names=columns)
-        if not changes:
-            render.line("the same decisions in another order")
-    if other is None and not same:
+    if not same and other is None:
         raise typer.Exit(1)
 
 
-def _conf(path: Path | None, compat: str | None, registry: Registry) -> SchedulerConf | None:
-    """The conf to run with; None leaves it to the cluster's source."""
-    return None if path is None and compat is None else load_conf(path, registry, compat)
+def differences(then: list[dict[str, Any]], now: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """Return the pods for which two lists of decisions say different things, by name."""
+    before, after = _by_pod(then), _by_pod(now)
+    return [
+        {"pod": pod, "then": before.get(pod, "waits"), "now": after.get(pod, "waits")}
+        for pod in sorted(before.keys() | after.keys())
+        if before.get(pod) != after.get(pod)
+    ]
+
+
+def _by_pod(decisions: list[dict[str, Any]]) -> dict[str, str]:
+    words = {"bind": "on {node}", "evict": "evicted from {node}", "nominate": "room is made on {node}"}
+    return {d["pod"]: words[d["do"]].format(node=d["node"]) for d in decisions}
+
+
+def _show_differences(before: list[dict[str, Any]], changes: list[dict[str, str]], same: bool) -> None:
+    render.line()
+    if same:
+        render.line(f"Same as saved: {counted(len(before), 'decision')}", style="bold green")
+        return
+    if not changes:
+        render.line("The same decisions as saved, in another order", style="bold yellow")
+        return
+    render.line(
+        f"Differs from the saved cycle: {counted(len(changes), 'pod')} (it made {counted(len(before), 'decision')})",
+        style="bold yellow",
+    )
+    columns = ["POD", "THEN", "NOW"]
+    render.table(columns, [(c["pod"], c["then"], c["now"]) for c in changes], names=columns)

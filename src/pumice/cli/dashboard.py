@@ -10,7 +10,7 @@ import typer
 from pumice.cli import render
 from pumice.cli.cluster_options import WATCHED, Context, Kubeconfig, WatchedNames, host_and_port
 from pumice.cli.live import MaybePaths
-from pumice.cli.options import CompatOption, ConfOption, PluginsDirOption, load_conf, registry_with
+from pumice.cli.options import ConfOption, PluginsDirOption, load_conf, registry_with
 from pumice.cli.usage import WrongUsage
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 def dashboard(
     paths: MaybePaths = None,
     scenario: Annotated[
-        Path | None, typer.Option("--simulate", metavar="SCENARIO", help="Play this scenario while one looks.")
+        Path | None, typer.Option("--scenario", metavar="FILE", help="Play this scenario while you look.")
     ] = None,
     running: Annotated[
         str | None, typer.Option("--running", metavar="NAME", help="Its configuration; else the first.")
@@ -32,7 +32,6 @@ def dashboard(
     ] = 60.0,
     conf: ConfOption = None,
     plugins_dir: PluginsDirOption = None,
-    compat: CompatOption = None,
     scheduler_name: WatchedNames = None,
     address: Annotated[
         str, typer.Option("--address", metavar="HOST:PORT", callback=host_and_port, help="Where the pages are served.")
@@ -49,7 +48,11 @@ def dashboard(
 ) -> None:
     """Serve pages over a cluster, a saved cycle, manifests or a simulation. Only reads.
 
-    Beside the scheduler itself `pumice run --answers-address ... --dashboard` serves them.
+    Beside the scheduler itself `pumice run` serves them.
+
+    Examples:
+        pumice dashboard
+        pumice dashboard examples/demo --conf examples/demo/scheduler.conf
     """
     import asyncio
     import signal
@@ -63,7 +66,7 @@ def dashboard(
     from pumice.kube.serving import listening, serve
 
     if paths and scenario is not None:
-        raise WrongUsage("PATH and --simulate: only one of them may be given")
+        raise WrongUsage("PATH and --scenario: only one of them may be given")
     if bool(cert) != bool(key):
         raise WrongUsage("--tls-cert-file and --tls-private-key-file: both must be given, or none")
     cluster = not paths and scenario is None
@@ -74,9 +77,7 @@ def dashboard(
             "use 127.0.0.1"
         )
     tls = tls_of(cert, key) if cert and key else None
-    holder, title = _holder(
-        paths, scenario, running, speed, conf, plugins_dir, compat, scheduler_name, (kubeconfig, context)
-    )
+    holder, title = _holder(paths, scenario, running, speed, conf, plugins_dir, scheduler_name, (kubeconfig, context))
     with listening(address) as opened:
         holder.start()
 
@@ -105,7 +106,6 @@ def _holder(
     speed: float,
     conf: Path | None,
     plugins_dir: Path | None,
-    compat: str | None,
     names: list[str] | None,
     cluster: tuple[str | None, str | None],
 ) -> tuple[StateHolder, str]:
@@ -113,9 +113,9 @@ def _holder(
     from pumice.scheduler.assembly import assemble, catalogue_of
 
     if paths:
-        from pumice.cli.live import AnswersPlace
+        from pumice.cli.live import StatusPlace
 
-        return StillHolder(AnswersPlace(paths, conf, plugins_dir, compat).desk()), paths[0].name
+        return StillHolder(StatusPlace(conf, plugins_dir).desk(paths)), paths[0].name
     if scenario is not None:
         from pumice.sim.scenario import plugin_directory, read_scenario
 
@@ -131,5 +131,5 @@ def _holder(
 
     registry = registry_with(plugins_dir)
     state = ClusterState(scheduler_names=names or WATCHED)
-    assembly = assemble(load_conf(conf, registry, compat), registry)
+    assembly = assemble(load_conf(conf, registry), registry)
     return ClusterHolder(Watching(Credentials(*cluster), dialect=assembly.conf.dialect), state, assembly), "cluster"

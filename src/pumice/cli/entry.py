@@ -24,7 +24,7 @@ def main() -> None:
 
 def _main() -> None:
     """Run the command line. Who reads its output through a pipe may stop reading: that is no failure."""
-    if sys.argv[1:] in (["version"], ["--version"]):  # scripts ask for it, and need no parser
+    if sys.argv[1:] == ["--version"]:  # scripts ask for it, and need no parser
         from pumice.cli import release
 
         print(release.line())

@@ -42,7 +42,7 @@ def serve(
         list[str], typer.Argument(metavar="NAME|FILE…", help="Plugins by name, or files that hold one.")
     ],
     conf: Annotated[
-        Path | None, typer.Option("--conf", metavar="FILE", help="A scheduler conf with arguments of the plugins.")
+        Path | None, typer.Option("--conf", metavar="CONF", help="A scheduler conf with arguments of the plugins.")
     ] = None,
     arg: Annotated[
         list[str] | None, typer.Option("--arg", metavar="KEY=VALUE", help="An argument of the plugins.")
@@ -87,7 +87,12 @@ def serve(
         str | None, typer.Option("--context", metavar="NAME", help="The kubeconfig's context; else its current one.")
     ] = None,
 ) -> None:
-    """Serve plugins as an HTTP extender. Volcano, kube-scheduler or Pumice can call it."""
+    """Serve plugins as an HTTP extender. Volcano, kube-scheduler or Pumice can call it.
+
+    Examples:
+        pumice extender serve plugins/tidy_gpus.py
+        pumice extender serve binpack --arg binpack.weight=5 --port 8090
+    """
     from pumice.cli.policies import address, answer, listening_on, pairs, policy_builders, supervise
     from pumice.extender.answering.intake import Options
     from pumice.extender.answering.policies import PolicyServer
@@ -150,7 +155,12 @@ def check(
     token_file: Annotated[Path | None, typer.Option("--token-file", metavar="FILE", help="Bearer token.")] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Ask a running extender every verb. Says how it answers, and fails if an answer breaks the contract."""
+    """Ask a running extender every verb. Shows how it answers; fails if an answer breaks the contract.
+
+    Examples:
+        pumice extender check http://127.0.0.1:8080
+        pumice extender check http://127.0.0.1:8080 --only predicate -o json
+    """
     from pumice.cli.policies import pairs
     from pumice.extender.asking.settings import Transport
     from pumice.extender.check import QUESTIONS
@@ -182,7 +192,12 @@ def record(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8081,
 ) -> None:
-    """Record what a scheduler and its extender say. Stands between them, and adds every exchange to a cassette."""
+    """Record the exchanges of a scheduler and its extender. Stands between them.
+
+    Examples:
+        pumice extender record http://127.0.0.1:8080 tape.jsonl
+        pumice extender record http://127.0.0.1:8080 tape.jsonl --port 8082
+    """
     from pumice.cli.policies import address, listening_on, run_until_told
     from pumice.extender.cassette import recorder
 
@@ -207,7 +222,12 @@ def replay(
     port: PortOption = 8081,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Answer from a cassette in place of the extender. Or ask an extender what the cassette asks."""
+    """Answer from a cassette in place of the extender. Or ask an extender what the cassette asks.
+
+    Examples:
+        pumice extender replay tape.jsonl --port 8082
+        pumice extender replay tape.jsonl --against http://127.0.0.1:8080
+    """
     from pumice.extender import cassette as cassettes
 
     exchanges = cassettes.read(cassette)

@@ -24,6 +24,10 @@ def mcp(
     """Answer an agent's questions over standard input and output (Model Context Protocol). Only reads.
 
     With PATH about manifests or a saved cycle; without, the running scheduler is asked with your own token.
+
+    Examples:
+        pumice mcp
+        pumice mcp examples/demo --scenario examples/scenarios/guide.yaml
     """
     import asyncio
 
@@ -38,14 +42,14 @@ def mcp(
     from pumice.mcp.stdio import serve_stdio
     from pumice.mcp.tools import Tools
 
-    told = None if place.history is None else read_history(place.history)
+    told = None if place.past is None else read_history(place.past)
     opened = [(path.stem, open_scenario(path, place.plugins_dir, data, None)) for path in scenario or ()]
     worlds = {name: found.world(found.scenario.configurations) for name, found in opened}
     knowledge: Knowledge
     if place.paths:
-        knowledge = DeskKnowledge(place.desk())
+        knowledge = DeskKnowledge(place.answers())
     else:
-        knowledge = DoorKnowledge(place.asker(own=("plugins_dir", "history")), place.namespace("", namespace))
+        knowledge = DoorKnowledge(place.asker(own=("plugins_dir", "past")), place.namespace("", namespace))
     tools = Tools(knowledge, registry_with(place.plugins_dir), told, worlds)
     take_back()  # the server keeps what plugins print off the wire
     asyncio.run(serve_stdio(tools))

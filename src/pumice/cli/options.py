@@ -25,6 +25,16 @@ class Output(StrEnum):
     JSON = "json"
 
 
+class StatusOutput(StrEnum):
+    """How a list or an object is printed."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
 OutputOption = Annotated[Output, typer.Option("-o", "--output", metavar="FORMAT", help="Print a table or json.")]
 PathsArgument = Annotated[
     list[Path], typer.Argument(metavar="PATH...", help="Manifests (files or directories), or one saved cycle.")
@@ -32,7 +42,7 @@ PathsArgument = Annotated[
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="namespace/name, or the name where it is unique.")]
 ConfOption = Annotated[
     Path | None,
-    typer.Option("--conf", metavar="FILE", help="The scheduler conf; else the saved cycle's, or the default one."),
+    typer.Option("--conf", metavar="CONF", help="The scheduler conf; else the saved cycle's, or the default one."),
 ]
 PluginsDirOption = Annotated[
     Path | None, typer.Option("--plugins-dir", metavar="DIR", help="Also load every plugin module of this directory.")

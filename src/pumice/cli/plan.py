@@ -14,20 +14,20 @@ def plan(
     scenario: ScenarioArgument,
     *,
     goal: Annotated[
-        str | None, typer.Option("--for", metavar="GOAL", help="What is wanted, such as 'wait.p95 < 10m'.")
+        str | None, typer.Option("--goal", metavar="GOAL", help="The goal, such as 'wait.p95 < 10m'.")
     ] = None,
     vary: Annotated[
-        str | None, typer.Option("--vary", metavar="GROUP", help="Find how many nodes of this group the goal needs.")
+        str | None, typer.Option("--group", metavar="GROUP", help="Find how many nodes of this group the goal needs.")
     ] = None,
     between: Annotated[
         str | None,
         typer.Option("--between", metavar="LOW..HIGH", help="How many nodes there may be; else 1 to 4 times as many."),
     ] = None,
     load: Annotated[
-        float, typer.Option("--load", metavar="FACTOR", help="Jobs arrive so many times as often: 1.3.")
+        float, typer.Option("--load", metavar="FACTOR", help="Multiply the arrival rate by FACTOR: 1.3.")
     ] = 1.0,
     fail: Annotated[
-        str | None, typer.Option("--fail", metavar="N@GROUP", help="So many nodes of a group fail: 4@a100.")
+        str | None, typer.Option("--fail", metavar="N@GROUP", help="N nodes of a group fail: 4@a100.")
     ] = None,
     at: Annotated[
         str | None, typer.Option("--at", metavar="TIME", help="When they fail; else amid the arrivals.")
@@ -39,7 +39,12 @@ def plan(
     play: OneConfOptions,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Find how many nodes a goal needs, or say what more load or failing nodes would do."""
+    """Find how many nodes a goal needs, or show what more load or failing nodes would do.
+
+    Examples:
+        pumice plan day.yaml --group a100 --goal 'wait.p95 < 10m'
+        pumice plan day.yaml --fail 4@a100 --at 9h --repair 2h
+    """
     from pumice.cli.planning import PlanOptions, go
     from pumice.cli.progress import terminable
 

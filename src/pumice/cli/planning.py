@@ -59,7 +59,7 @@ class PlanOptions:
             if gate.kind != "value":
                 raise InvalidInput(f"{self.goal!r}: a goal is about the figure itself, so its number has no sign")
         except InvalidInput as exc:
-            raise typer.BadParameter(str(exc), param_hint="--for") from exc
+            raise typer.BadParameter(str(exc), param_hint="--goal") from exc
         return gate
 
     def numbers(self) -> list[int]:
@@ -130,17 +130,17 @@ def go(world: StudyWorld, configuration: str, asked: PlanOptions, report: Path |
     variant = asked.variant(scenario)
     if asked.vary is None and variant == Variant():
         raise typer.BadParameter(
-            "say what to plan: --vary GROUP with --for GOAL, --load or --fail", param_hint="--vary"
+            "say what to plan: --group GROUP with --goal GOAL, --load or --fail", param_hint="--group"
         )
     if asked.vary is not None and goal is None:
-        raise typer.BadParameter("needs a goal: --for 'wait.p95 < 10m'", param_hint="--vary")
+        raise typer.BadParameter("needs a goal: --goal 'wait.p95 < 10m'", param_hint="--group")
     if asked.vary is not None and report is not None:
         raise typer.BadParameter("is for --load and --fail, where two runs are compared", param_hint="--report")
     if asked.vary is not None and asked.vary not in groups_of(scenario):
         try:
             nodes_of(scenario, asked.vary)
         except InvalidInput as exc:
-            raise typer.BadParameter(str(exc), param_hint="--vary") from exc
+            raise typer.BadParameter(str(exc), param_hint="--group") from exc
     Files(report=report).prepare(1)
     say_warnings(scenario)
     with study_bar(None) as tell, executor_of(asked.workers or usable_cores()) as executor:

@@ -151,8 +151,8 @@ def _find(policy: str, registry: Registry) -> PluginInfo:
     info = registry.get(policy)
     if info is None:
         near = nearest(policy, [*registry.plugins, *registry.aliases])
-        hint = f"; did you mean {near!r}?" if near else "; `pumice plugins` lists them"
-        raise InvalidInput(f"plugin {policy!r}: there is none of that name{hint}")
+        hint = f"; did you mean {near!r}?" if near else "; `pumice plugin list` lists them"
+        raise InvalidInput(f"no plugin named {policy!r}{hint}")
     return info
 
 

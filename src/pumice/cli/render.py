@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.segment import Segment
     from rich.table import Table
-    from rich.text import Text
 
 PIPE_WIDTH = 240
 """Columns when nobody looks at the output: wide enough that a table is never broken."""
@@ -62,6 +61,20 @@ def data(value: Any) -> None:
 
     text = json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False)
     stdout().write(text.translate(_IN_JSON) + "\n")
+
+
+def yaml(value: Any) -> None:
+    """Print a value as YAML, for programs and people."""
+    import msgspec
+    from yaml import safe_dump
+
+    text = safe_dump(msgspec.to_builtins(value), sort_keys=False, allow_unicode=True)
+    stdout().write(text.translate(_IN_JSON))
+
+
+def clear() -> None:
+    """Clear a terminal; between two looks elsewhere, print an empty line."""
+    stdout().write("\x1b[H\x1b[2J" if stdout().isatty() else "\n")
 
 
 def line(text: str = "", style: str = "") -> None:
@@ -161,13 +174,6 @@ def show(what: RenderableType) -> None:
     with console.capture() as captured:
         console.print(what)
     stdout().write("".join(f"{text.rstrip()}\n" for text in captured.get().splitlines()))
-
-
-def styled(text: str, style: str) -> Text:
-    """Text for a cell in a colour (shown on terminals only)."""
-    from rich.text import Text
-
-    return Text(text, style=style)
 
 
 def note(text: str) -> None:

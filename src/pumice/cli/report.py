@@ -21,11 +21,16 @@ def report(
     first: Annotated[
         str | None, typer.Option("--first", metavar="NAME", help="The run that the others are compared with.")
     ] = None,
-    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="What stands above the page.")] = "",
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="The title of the page.")] = "",
     fail_if: FailIfOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Compare runs that were recorded: several seeds pair by pair, single ones side by side."""
+    """Compare recorded runs: several seeds pair by pair, single ones side by side.
+
+    Examples:
+        pumice report runs.jsonl --report out.html
+        pumice report before.jsonl after.jsonl --fail-if 'wait.p95 > +5%'
+    """
     from pumice.cli.recorded import compare_recorded
 
     compare_recorded(records, page, first, title, tuple(fail_if or ()), output is Output.JSON)

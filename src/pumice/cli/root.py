@@ -53,7 +53,7 @@ def one_line(exc: PumiceError) -> str:
 
     text = " ".join(str(exc).split())
     if isinstance(exc, BrokenPlugins):
-        return f"{exc.problems[0]} (and {len(exc.problems) - 1} more: `pumice plugins --plugins-dir` lists them)"
+        return f"{exc.problems[0]} (and {len(exc.problems) - 1} more: `pumice plugin list --plugins-dir` lists them)"
     if not isinstance(exc, InvalidConf):
         return text
     first, more = exc.problems[0], len(exc.problems) - 1

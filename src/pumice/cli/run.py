@@ -159,7 +159,12 @@ def run(
     ] = 64,
     verbosity: Verbosity = 1,
 ) -> None:
-    """Schedule the pods of a cluster, until stopped. Takes the command line of Volcano's scheduler."""
+    """Schedule the pods of a cluster, until stopped. Takes the command line of Volcano's scheduler.
+
+    Examples:
+        pumice run --scheduler-conf volcano-scheduler.conf
+        pumice run --scheduler-name volcano --enable-metrics=true -v=3
+    """
     from pumice.kube.ahead import ListsAhead
     from pumice.kube.allocator import use_one_heap
 

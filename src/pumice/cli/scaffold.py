@@ -191,8 +191,8 @@ $$ pumice extender serve plugins/$module.py --conf scheduler.conf --port 8888
 4. Behind an existing Volcano, which reads `extender.conf`. While it serves, `pumice cycle cluster.yaml --conf
    extender.conf` makes the decisions of the second line again.
 
-`pumice points` lists what a policy may decide, `pumice points predicate` says what is asked and answered there, and
-`pumice conf explain scheduler.conf --plugins-dir plugins` what a conf makes of it.
+`pumice plugin points` lists what a policy may decide, `pumice plugin points predicate` shows one of them, and
+`pumice conf explain scheduler.conf --plugins-dir plugins` shows what a conf makes of it.
 """)
 
 

@@ -10,7 +10,6 @@ import typer
 from pumice.cli import render
 from pumice.cli.cluster_options import WATCHED, Context, Kubeconfig, WatchedNames
 from pumice.cli.options import (
-    CompatOption,
     Output,
     OutputOption,
     PluginsDirOption,
@@ -29,13 +28,12 @@ if TYPE_CHECKING:
 
 
 def shadow(
-    conf: Annotated[Path, typer.Option("--conf", metavar="FILE", help="The candidate.")],
+    conf: Annotated[Path, typer.Option("--conf", metavar="CONF", help="The candidate.")],
     scenario: Annotated[
         Path | None,
         typer.Argument(metavar="[SCENARIO]", help="A scenario, to be beside a simulated cluster; else the cluster."),
     ] = None,
     plugins_dir: PluginsDirOption = None,
-    compat: CompatOption = None,
     running: Annotated[
         str | None,
         typer.Option("--running", metavar="NAME", help="The configuration of the scenario that runs; else its first."),
@@ -46,7 +44,8 @@ def shadow(
         str, typer.Option("--default-queue", metavar="NAME", help="The queue of PodGroups that name none.")
     ] = "default",
     lasting: Annotated[
-        str | None, typer.Option("--for", metavar="DURATION", help="End after this time: 90m, 24h; else when stopped.")
+        str | None,
+        typer.Option("--duration", metavar="DURATION", help="End after this time: 90m, 24h; else when stopped."),
     ] = None,
     period: Annotated[str, typer.Option("--period", metavar="DURATION", help="Time between two decisions.")] = "1s",
     report: Annotated[
@@ -57,9 +56,13 @@ def shadow(
     context: Context = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Say what a conf would decide otherwise than the scheduler that runs. Only reads; nothing is written anywhere.
+    """Compare a candidate conf with the running scheduler. Read-only.
 
     Differences are printed as they happen, the report at the end and after every day.
+
+    Examples:
+        pumice shadow --conf candidate.conf --duration 24h --report week.html
+        pumice shadow day.yaml --conf candidate.conf
     """
     from pumice.scheduler.assembly import assemble
 
@@ -71,11 +74,11 @@ def shadow(
 
         plugins = plugin_directory(scenario)
     registry = registry_with(plugins)
-    candidate = assemble(load_conf(conf, registry, compat), registry)
+    candidate = assemble(load_conf(conf, registry), registry)
     data = output is Output.JSON
     if scenario is not None:
         if lasting is not None or scheduler_name:
-            raise WrongUsage("--for and --scheduler-name: only beside a cluster, not with SCENARIO")
+            raise WrongUsage("--duration and --scheduler-name: only beside a cluster, not with SCENARIO")
         when: Callable[[float], str] = _simulated
         found = _beside_simulation(scenario, running, seed, candidate, registry, quiet=data)
     else:
@@ -107,7 +110,7 @@ def shadow(
 def _lasting(text: str) -> float:
     from pumice.config.durations import SECOND, parse_duration
 
-    with reading(f"--for {text!r}"):
+    with reading(f"--duration {text!r}"):
         return parse_duration(text, days=True) / SECOND
 
 

@@ -29,20 +29,10 @@ def cycle_of(paths: Sequence[Path], conf: SchedulerConf | None, registry: Regist
         cycle = saved.read(paths[0])
         if conf is not None:
             cycle.conf, cycle.conf_source = conf.to_data(), conf.source
-        return restored(cycle, registry)
+        return restored(cycle, registry, conf=conf)
     state, warnings = _read(paths)
     assembly = assemble(conf or load_conf(None, registry), registry)
     return NextCycle(state, assembly, Runtime(), warnings=tuple(warnings))
-
-
-def cluster_of(paths: Sequence[Path]) -> ClusterState:
-    """The cluster that the paths hold; what is wrong with its objects goes to stderr as warnings.
-
-    :raises InvalidInput: a path or a document that cannot be read, or no node or PodGroup at all.
-    """
-    if len(paths) == 1 and saved.is_saved(paths[0]):
-        return saved.restore(saved.read(paths[0]))
-    return _read(paths)[0]
 
 
 def _read(paths: Sequence[Path]) -> tuple[ClusterState, list[str]]:

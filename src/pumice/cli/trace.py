@@ -1,4 +1,4 @@
-"""``pumice trace``: make a trace of a history or of another format, and show what is in one."""
+"""``pumice trace``: show what is in a trace, a log or a history, and write it as a trace."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from typing import Annotated
 
 import typer
 
-from pumice.cli.commands import Commands
 from pumice.cli.options import Output, OutputOption
-
-app = Commands(help="Make a trace of a history or another log, and show what is in one.", no_args_is_help=True)
 
 
 class TraceKind(StrEnum):
@@ -24,28 +21,34 @@ class TraceKind(StrEnum):
     NATIVE = "native"
 
 
-@app.command("from")
-def make(
-    kind: Annotated[TraceKind, typer.Argument(metavar="KIND", help="history, swf, philly, openb or native.")],
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="The folder of `pumice run --history`, or the log.")],
+def trace(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A trace, a public log, or a history's folder.")],
+    kind: Annotated[
+        TraceKind | None,
+        typer.Option("--kind", metavar="KIND", help="history, swf, philly, openb or native; else found out."),
+    ] = None,
     write: Annotated[
-        Path, typer.Option("--write", metavar="FILE", help="The trace: week.csv, or packed, week.csv.gz.")
-    ],
-    redact: Annotated[bool, typer.Option("--redact", help="New names for jobs, users, queues and nodes.")] = False,
+        Path | None, typer.Option("--write", metavar="FILE", help="Write it here: week.csv, or packed, week.csv.gz.")
+    ] = None,
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Rename jobs, users, queues and nodes in the file that is written.")
+    ] = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Make a trace of our own format. Of a history also the scenario that plays it, beside the trace."""
-    from pumice.cli.tracing import make_trace
+    """Show what is in a trace or a history: jobs, sizes, run times, queues; of a history also waits and evictions.
 
-    make_trace(kind.value, path, write, redact, output is Output.JSON)
+    With --write it becomes a trace of our own format; of a history also the scenario that plays it.
 
+    Examples:
+        pumice trace past
+        pumice trace past --write week.csv --redact
+    """
+    from pumice.cli.tracing import make_trace, show_trace
+    from pumice.cli.usage import WrongUsage
 
-@app.command()
-def info(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A trace of any format, or a history.")],
-    output: OutputOption = Output.TABLE,
-) -> None:
-    """Show what is in a trace or a history. Jobs, sizes, run times, queues; of a history also waits and evictions."""
-    from pumice.cli.tracing import show_trace
-
-    show_trace(path, output is Output.JSON)
+    if write is None:
+        if redact:
+            raise WrongUsage("--redact: only with --write")
+        show_trace(path, kind.value if kind else None, output is Output.JSON)
+    else:
+        make_trace(kind.value if kind else None, path, write, redact, output is Output.JSON)

@@ -1,4 +1,4 @@
-"""Traces made and shown: what the commands of ``pumice trace`` do."""
+"""Traces made and shown: what ``pumice trace`` does."""
 
 from __future__ import annotations
 
@@ -23,11 +23,16 @@ MOST_ROWS = 12
 """Queues that are shown one by one."""
 
 
-def make_trace(kind: str, path: Path, target: Path, redact: bool, as_data: bool) -> None:
+def _is_history(kind: str | None, path: Path) -> bool:
+    return kind == "history" or (kind is None and (path.is_dir() or path.name.endswith(HISTORY)))
+
+
+def make_trace(kind: str | None, path: Path, target: Path, redact: bool, as_data: bool) -> None:
     """Write a trace, and say what was written and what is not in it."""
     if not target.name.removesuffix(".gz").endswith(".csv"):
         raise WrongUsage(f"--write {str(target)!r}: must end in .csv or .csv.gz")
-    if kind == "history":
+    history = _is_history(kind, path)
+    if history:
         found = recorded(read_history(path))
         found = redacted(found) if redact else found
         scenario = scenario_path(target)
@@ -35,7 +40,7 @@ def make_trace(kind: str, path: Path, target: Path, redact: bool, as_data: bool)
         scenario.write_text(scenario_text(found, target.name, scenario.stem), encoding="utf-8")
         jobs, notes, files = found.jobs, found.notes, [target, scenario]
     else:
-        trace = read(path, next(name for name in FORMATS if name == kind))
+        trace = read(path, *(name for name in FORMATS if name == kind))
         jobs = redacted_jobs(trace.jobs) if redact else trace.jobs
         write_trace(jobs, target)
         notes, files = list(trace.notes), [target]
@@ -43,17 +48,17 @@ def make_trace(kind: str, path: Path, target: Path, redact: bool, as_data: bool)
         render.data({"jobs": len(jobs), "files": [str(file) for file in files], "notes": notes, "redacted": redact})
         return
     render.line(f"{counted(len(jobs), 'job')} in {target}")
-    if kind == "history":
+    if history:
         render.line(f"pumice simulate {files[1]} plays it, under the conf of the history")
     for note in notes:
         render.note(note)
     if redact:
-        render.note(f"It still says {LEFT}{'; the scenario has the conf as it is' if kind == 'history' else ''}.")
+        render.note(f"It still says {LEFT}{'; the scenario has the conf as it is' if history else ''}.")
 
 
-def show_trace(path: Path, as_data: bool) -> None:
+def show_trace(path: Path, kind: str | None, as_data: bool) -> None:
     """Print what is in a trace or a history."""
-    if path.is_dir() or path.name.endswith(HISTORY):
+    if _is_history(kind, path):
         told = read_history(path)
         found = recorded(told)
         about = describe(found.jobs)
@@ -65,7 +70,7 @@ def show_trace(path: Path, as_data: bool) -> None:
         _show_history(told)
         notes: Sequence[str] = found.notes
     else:
-        trace = read(path)
+        trace = read(path, *(name for name in FORMATS if name == kind))
         about, notes = describe(trace.jobs), trace.notes
         if as_data:
             render.data({"format": trace.format, **about._asdict(), "notes": list(notes)})
@@ -150,7 +155,7 @@ def _show_history(told: Told) -> None:
 
 def _waited(waits: Sequence[float]) -> str:
     if not waits:
-        return "nobody started"
+        return "no job started"
     mean = sum(waits) / len(waits)
     high = waits[min(int(0.95 * len(waits)), len(waits) - 1)]
     return f"mean {units.duration(mean)}, 95 % within {units.duration(high)}"

@@ -26,7 +26,7 @@ def tune(
     objectives: Annotated[
         list[str] | None,
         typer.Option(
-            "--for", metavar="FIGURE", help="What should improve, such as wait.p95; the first must (repeatable)."
+            "--improve", metavar="FIGURE", help="What should improve, such as wait.p95; the first must (repeatable)."
         ),
     ] = None,
     runs: Annotated[int, typer.Option("--runs", metavar="N", min=1, help="Runs of candidates in the search.")] = 200,
@@ -42,7 +42,7 @@ def tune(
         str,
         typer.Option("--queue-loss", metavar="PERCENT", help="No queue may wait longer by more than this; or `any`."),
     ] = "5%",
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the search itself.")] = 0,
+    seed: Annotated[int, typer.Option("--search-seed", metavar="N", help="The seed of the search itself.")] = 0,
     study: Annotated[
         Path | None,
         typer.Option("--study", metavar="FILE", help="Remember every run here, and go on from it next time."),
@@ -53,7 +53,12 @@ def tune(
     play: OneConfOptions,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Search the arguments of a conf by simulation, and recommend what is better on days that had no part in it."""
+    """Search plugin arguments by simulation; recommend what is better on days held out of the search.
+
+    Examples:
+        pumice tune day.yaml --improve wait.mean --over binpack.weight=0..10
+        pumice tune day.yaml --conf mine.conf --runs 200 --write better.conf
+    """
     from pumice.cli.extras import needs
     from pumice.cli.progress import terminable
     from pumice.cli.tuning import TuneOptions, go

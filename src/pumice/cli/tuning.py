@@ -60,7 +60,7 @@ class TuneOptions:
         try:
             figures = tuple(metric(name) for name in dict.fromkeys(self.objectives))
         except InvalidInput as exc:
-            raise typer.BadParameter(str(exc), param_hint="--for") from exc
+            raise typer.BadParameter(str(exc), param_hint="--improve") from exc
         return Objectives(figures, self._loss())
 
     def _loss(self) -> float | None:

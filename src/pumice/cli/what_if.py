@@ -1,4 +1,4 @@
-"""``pumice what-if``: what would be decided otherwise if queues, nodes or the conf were others."""
+"""``pumice what-if``: what a job, other queues, other nodes or another conf would change."""
 
 from __future__ import annotations
 
@@ -23,66 +23,68 @@ PLAIN = ("weight", "priority", "reclaimable")
 
 def what_if(
     *,
+    file: Annotated[
+        list[Path] | None,
+        typer.Option("-f", "--filename", metavar="FILE", help="A job that is not submitted: a manifest (repeatable)."),
+    ] = None,
     queue: Annotated[
         list[str] | None,
         typer.Option(
-            "--queue",
-            "-q",
+            "--set-queue",
             metavar="NAME:FIELD=VALUE",
-            help="A queue otherwise: team:weight=4, team:capability.cpu=64 (or none). Repeatable.",
+            help="Change a queue: team:weight=4, team:capability.cpu=64 (or none). Repeatable.",
         ),
     ] = None,
     more: Annotated[
         list[str] | None,
-        typer.Option("--more", metavar="COUNTxNODE", help="So many more nodes like NODE: 4xgpu-1. Repeatable."),
+        typer.Option("--more", metavar="COUNTxNODE", help="Add COUNT nodes like NODE: 4xgpu-1. Repeatable."),
     ] = None,
     drain: Annotated[
         list[str] | None,
-        typer.Option("--drain", metavar="NODE", help="NODE takes no pods, and its pods are placed anew. Repeatable."),
+        typer.Option("--drain", metavar="NODE", help="Move the pods of NODE elsewhere. Repeatable."),
     ] = None,
     new_conf: Annotated[
-        Path | None,
-        typer.Option("--new-conf", metavar="FILE", help="Another scheduler conf than the one that decides."),
-    ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            "-f", "--filename", metavar="FILE", help="What is supposed, as YAML or JSON: as POST /v1/what-if."
-        ),
+        Path | None, typer.Option("--new-conf", metavar="FILE", help="Decide by another scheduler conf.")
     ] = None,
     job: Annotated[
-        str | None, typer.Option("--job", metavar="JOB", help="Tell of this job, whatever becomes of it.")
+        str | None, typer.Option("--job", metavar="JOB", help="Show this job even if nothing changes for it.")
     ] = None,
     place: AnswersPlace,
     namespace: NamespaceOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Say what would be decided otherwise: with other queues, more nodes, a node drained, another conf.
+    """Show what a job that is not submitted would do, or what other queues, nodes or another conf would change.
 
-    The next cycle is decided twice, as things are and as they would be, on a copy. Nothing is written. Without PATH the
-    running scheduler is asked.
+    The next cycle is decided on a copy. Nothing is written. Without PATH the running scheduler is asked.
+
+    Examples:
+        pumice what-if -f job.yaml
+        pumice what-if examples/demo --drain a100-1 --more 2xh100-1
     """
+    if file and (queue or more or drain or new_conf or job):
+        raise WrongUsage("-f: a job is tried on the cluster as it is; leave out the other changes")
+    if file:
+        _try(file, place, output)
+        return
     from msgspec.structs import replace
 
     from pumice.answers.what_if.supposition import read_what_if
     from pumice.errors import InvalidInput
 
-    data = _from_file(file) if file is not None else {}
+    if not (queue or more or drain or new_conf):
+        raise WrongUsage("nothing to change: give -f, --set-queue, --more, --drain or --new-conf")
+    data: dict[str, Any] = {"more": [*map(_more, more or [])], "drained": drain or []}
     _queues(data, queue or [])
-    data["more"] = [*data.get("more", []), *map(_more, more or [])]
-    data["drained"] = [*data.get("drained", []), *(drain or [])]
     if new_conf is not None:
         data["conf"] = read_text(new_conf)
     if job is not None:
         data["job"] = job
-    if not (queue or more or drain or new_conf or file):
-        raise WrongUsage("nothing is supposed: give --queue, --more, --drain, --new-conf or -f")
     try:
         asked = read_what_if(data)
     except InvalidInput as exc:
-        raise exc if file is not None else WrongUsage(str(exc)) from exc
+        raise WrongUsage(str(exc)) from exc
     if place.paths:
-        answer = place.desk().what_if(asked).answer(apart=False)
+        answer = place.answers().what_if(asked).answer(apart=False)
     else:
         asker = place.asker()
         if asked.job and "/" not in asked.job:
@@ -94,17 +96,28 @@ def what_if(
         show_what_if(answer)
 
 
-# -- what is supposed -----------------------------------------------------------------------------------------------
-def _from_file(path: Path) -> dict[str, Any]:
+def _try(file: list[Path], place: AnswersPlace, output: Output) -> None:
+    """Show what a job would do that is not submitted."""
+    from pumice.cli import answer_text
+    from pumice.cli.manifests import read_objects
     from pumice.errors import InvalidInput
-    from pumice.yamls import load
 
-    found = load(read_text(path), str(path))
-    if not isinstance(found, dict):
-        raise InvalidInput(f"file {str(path)!r}: must hold a mapping: queues, more, drained, conf, job")
-    return {str(key): value for key, value in found.items()}
+    objects, unread = read_objects(file)
+    if not objects:
+        raise InvalidInput(f"{', '.join(map(str, file))}: holds no job, PodGroup or Pod that could be tried")
+    if unread:
+        render.warning(f"objects of kind {', '.join(unread)} are not tried")
+    if place.paths:
+        tried = place.answers().attempt_and_wait(objects).answer()
+    else:
+        tried = run(place.asker().attempt(objects))
+    if output is Output.JSON:
+        render.data(tried)
+    else:
+        answer_text.show_tried(tried)
 
 
+# -- changes --------------------------------------------------------------------------------------------------------
 def _queues(data: dict[str, Any], said: list[str]) -> None:
     """Put what is said of queues into the data."""
     for text in said:
@@ -114,17 +127,17 @@ def _queues(data: dict[str, Any], said: list[str]) -> None:
         known = (kind in PLAIN and not dot) or (kind in AMOUNTS and resource)
         if not (name and colon and equals and value and known):
             fields = ", ".join((*PLAIN, *(f"{amount}.RESOURCE" for amount in AMOUNTS)))
-            raise WrongUsage(f"--queue {text!r}: must be NAME:FIELD=VALUE, where FIELD is one of {fields}")
+            raise WrongUsage(f"--set-queue {text!r}: must be NAME:FIELD=VALUE, where FIELD is one of {fields}")
         into = data.setdefault("queues", {}).setdefault(name, {})
         if kind in AMOUNTS:
             into.setdefault(kind, {})[resource] = None if value == "none" else value
         elif kind == "reclaimable":
             if value not in ("true", "false"):
-                raise WrongUsage(f"--queue {text!r}: must be true or false")
+                raise WrongUsage(f"--set-queue {text!r}: must be true or false")
             into[kind] = value == "true"
         else:
             if not value.removeprefix("-").isdecimal() or len(value) > 10:
-                raise WrongUsage(f"--queue {text!r}: must be a whole number")
+                raise WrongUsage(f"--set-queue {text!r}: must be a whole number")
             into[kind] = int(value)
 
 

@@ -63,7 +63,7 @@ ANYWHERE: Final = ("kubeflow", "priority", "ray", "taskorder")
 """Plugins of KAI that look at jobs and tasks only, so that they serve Volcano's actions too."""
 WITHOUT_EFFECT: Final = {
     "snapshot": "decides nothing; `pumice cycle save` saves a cycle",
-    "reflectjoborder": "decides nothing; `pumice explain` tells the order",
+    "reflectjoborder": "decides nothing; `pumice why --all` tells the order",
 }
 PARAMETERS: Final[dict[str, type]] = {
     "maxNumberConsolidationPreemptees": int,
@@ -83,7 +83,7 @@ PARAMETERS: Final[dict[str, type]] = {
 """What KAI takes as flags; here they may stand in the conf."""
 UNUSED_PARAMETERS: Final = {
     "scheduleCSIStorage": "the capacity of storage is not looked at",
-    "detailedFitErrors": "`pumice explain` and `pumice why` tell all details",
+    "detailedFitErrors": "`pumice why --all` and `pumice why` tell all details",
     "schedulerName": "whose pods are scheduled is said by --scheduler-name",
 }
 """Flag of KAI's -> why it has no effect here."""

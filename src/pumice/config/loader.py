@@ -183,7 +183,7 @@ def _plugin(reading: Reading, tree: Tree, path: str, catalogue: Catalogue, diale
         message = elsewhere.said(name, elsewhere.PLUGINS[name])
         reading.error("missing-plugin", message, join(path, "name"), position, name)
     elif name and name not in catalogue.plugins:
-        message = f"unknown plugin {shown(name)} (`pumice plugins` lists those that there are)"
+        message = f"unknown plugin {shown(name)} (`pumice plugin list` lists those that there are)"
         reading.error("unknown-plugin", message, join(path, "name"), position, name, catalogue.plugins)
     if said := kai.foreign(name, dialect, catalogue.plugins, action=False):
         reading.error("other-dialect", said, join(path, "name"), position, name)

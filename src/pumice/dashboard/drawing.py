@@ -11,12 +11,12 @@ import msgspec
 from markupsafe import Markup
 
 from pumice.answers.standing import Standing
+from pumice.answers.survey import NodeRow
 from pumice.answers.what_if.wording import counts, fares, shares, summary
 from pumice.answers.when.answer import WhenAnswer
 from pumice.answers.when.spans import start_in_words
 from pumice.dashboard.chronicle import UseSample
 from pumice.dashboard.seeing import View
-from pumice.dashboard.survey import NodeRow
 from pumice.model.api import make_known
 from pumice.model.limit import Limit, shown
 from pumice.sim.report.units import duration

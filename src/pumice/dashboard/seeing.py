@@ -10,8 +10,8 @@ import msgspec
 from pumice.answers.fairness import Loan, fairness_of, leaves_of, loans_of
 from pumice.answers.sight import A_NODE, OTHERS, Sight, VisibleNames, seen
 from pumice.answers.standing import Standing
+from pumice.answers.survey import NodeRow, PluginRow, Survey
 from pumice.answers.waiting import Amounts, JobRow
-from pumice.dashboard.survey import NodeRow, PluginRow, Survey
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,12 +24,12 @@ from starlette.routing import BaseRoute, Route
 from pumice.answers.desk import Desk
 from pumice.answers.finding import NoSuchThing
 from pumice.answers.sight import EVERYTHING, Sight, seen
+from pumice.answers.survey import NodeRow, Survey, take_survey
 from pumice.dashboard.access import COOKIE, NotAllowed, PageDoor, Reader
 from pumice.dashboard.chronicle import Chronicle, changes_for
 from pumice.dashboard.drawing import FILTERS, bars, chart_of, gpu_cells, tree_of
 from pumice.dashboard.seeing import View, seen_by, shown_rows
 from pumice.dashboard.supposing import MOST_QUEUES, asked_in, form_of
-from pumice.dashboard.survey import NodeRow, Survey, take_survey
 from pumice.errors import PumiceError
 from pumice.sim.job_text import objects_in
 

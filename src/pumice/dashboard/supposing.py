@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
+from pumice.answers.survey import QueueSetting
 from pumice.answers.what_if.supposition import WhatIf, read_what_if
-from pumice.dashboard.survey import QueueSetting
 from pumice.errors import InvalidInput
 
 MOST_QUEUES: Final = 60

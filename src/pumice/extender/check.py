@@ -202,4 +202,4 @@ def advice(server: PolicyServer) -> list[str]:
         lines.append(
             "predicate: one call per task and node; extender.managedResources (a list, or Volcano exits) saves them"
         )
-    return [*lines, "see docs/behind-volcano.md, and `pumice conf lint CONF --for volcano`"]
+    return [*lines, "see docs/behind-volcano.md, and `pumice conf check CONF --target volcano`"]

@@ -35,8 +35,8 @@ def points_page(who: Who) -> str:
     parts = [
         "# Extension points\n",
         "Made from `pumice/framework/points/table.py` by `tools/write_points.py`. Register with\n"
-        "`ssn.add_<name>_fn(name, fn)`, or give your plugin a method of the point's name. `pumice points` shows the\n"
-        "same on the command line.\n",
+        "`ssn.add_<name>_fn(name, fn)`, or give your plugin a method of the point's name.\n"
+        "`pumice plugin points` shows the same on the command line.\n",
         "## How answers combine\n",
         "| rule | meaning |\n|---|---|",
         *(f"| {name} | {text} |" for name, text in rules.items()),

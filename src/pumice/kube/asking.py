@@ -86,8 +86,6 @@ class Asker:
     credentials: Credentials
     server: str = ""
     """Where the scheduler answers; nothing: where the ConfigMap says."""
-    authority: str = ""
-    """The certificate authority of the server, as PEM; nothing: those that the machine knows."""
 
     async def why(self, job: str, namespace: str, *, when: bool = True) -> WhyAnswer:
         """Why a job waits, and *when* it will likely start: the scheduler's answer, else what its objects say.
@@ -223,7 +221,7 @@ class Asker:
 
     async def _door(self) -> tuple[str, str]:
         if self.server:
-            return self.server, self.authority
+            return self.server, ""
         try:
             async with KubeClient(self.credentials, connections=2) as client:
                 found = await client.request("GET", f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}", timeout=10)
@@ -232,7 +230,7 @@ class Asker:
         data = msgspec.json.decode(found, type=_Map).data
         if not data.get("server"):
             raise NoDoor(f"ConfigMap {NAMESPACE}/{NAME}: has no key 'server'")
-        return data["server"], self.authority or data.get("ca.crt", "")
+        return data["server"], data.get("ca.crt", "")
 
     # -- without it -------------------------------------------------------------------------------------------------
     async def _from_objects(self, name: str, namespace: str, no_door: str) -> WhyAnswer:

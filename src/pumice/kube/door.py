@@ -242,7 +242,9 @@ async def _objects(request: Request) -> list[api.AnyObject]:
     for number, data in enumerate(listed):
         kind = data.get("kind") if isinstance(data, dict) else None
         if kind not in ("PodGroup", native.POD_GROUP, "Pod"):
-            raise DoorRefusal(422, f"objects[{number}]: must be a PodGroup or a Pod; `pumice try` makes them of a Job")
+            raise DoorRefusal(
+                422, f"objects[{number}]: must be a PodGroup or a Pod; `pumice what-if -f` makes them of a Job"
+            )
         try:
             found.append(api.decode(kind, data))
         except (InvalidInput, msgspec.MsgspecError) as exc:

@@ -185,7 +185,7 @@ def evicted(told: Told | None, job: str, namespace: str) -> EvictedAnswer:
     :raises NotKnown: there is no history.
     """
     if told is None:
-        raise NotKnown("no history is kept here: start with --history DIR, a folder that `pumice run --history` writes")
+        raise NotKnown("no history is kept here: start with --past DIR, a folder that `pumice run --history` writes")
     name = job if "/" in job or not namespace else f"{namespace}/{job}"
     found = [
         EvictedPod(at=one.at, pod=one.pod, node=one.node, action=one.action, beneficiary=one.beneficiary)

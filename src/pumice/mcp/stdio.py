@@ -70,7 +70,7 @@ def server_of(tools: Tools) -> Server[Any]:
     async def read(ctx: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         page = pages.get(params.uri)
         if page is None:
-            raise _no(f"resource {shown(params.uri)}: there is none of that name; there are {', '.join(pages)}")
+            raise _no(f"no resource named {shown(params.uri)}; there are {', '.join(pages)}")
         text = await anyio.to_thread.run_sync(page.text)
         return types.ReadResourceResult(
             contents=[types.TextResourceContents(uri=page.uri, mime_type=page.kind, text=text)]
@@ -95,7 +95,7 @@ def server_of(tools: Tools) -> Server[Any]:
     async def book(ctx: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         found = RUNBOOKS.get(params.name)
         if found is None:
-            raise _no(f"prompt {shown(params.name)}: there is none of that name; there are {', '.join(RUNBOOKS)}")
+            raise _no(f"no prompt named {shown(params.name)}; there are {', '.join(RUNBOOKS)}")
         try:
             text = found.said(params.arguments)
         except InvalidInput as exc:

@@ -44,9 +44,7 @@ FIGURES: Final = (
     *("evictions", "lost_gpu_hours", "fairness.share"),
 )
 """What two confs are compared by."""
-NO_SCENARIO: Final = (
-    "there is nothing to play here: start with --scenario FILE; `pumice trace from` makes one of a history"
-)
+NO_SCENARIO: Final = "there is nothing to play here: start with --scenario FILE; `pumice trace` makes one of a history"
 
 
 class ComparedFigure(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,7 +206,7 @@ class Studies:
         if name not in self._worlds:
             near = nearest(name, self._worlds)
             hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(self._worlds)}"
-            raise InvalidInput(f"scenario {name!r}: there is none of that name{hint}")
+            raise InvalidInput(f"no scenario named {name!r}{hint}")
         return name, self._worlds[name]
 
     def _stage(self, name: str, world: StudyWorld, called: str, text: str, assumes: list[str]) -> _Stage:

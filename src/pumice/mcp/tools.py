@@ -95,7 +95,7 @@ class Tools:
         """The answer to a question, whatever it is; never an exception."""
         tool = TOOLS.get(name)
         if tool is None:
-            return _refused(f"tool {name!r}: there is none of that name; there are {', '.join(TOOLS)}")
+            return _refused(f"no tool named {name!r}; there are {', '.join(TOOLS)}")
         if self._open >= AT_ONCE:
             return _refused(f"{AT_ONCE} questions are open; ask again when one is answered", retry=True)
         self._open += 1

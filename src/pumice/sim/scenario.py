@@ -154,9 +154,7 @@ _KEYS = (
 def _open(path: Path) -> Section:
     if saved.is_saved(path):
         saved.read(path)
-        why = (
-            f"is a saved cycle, one instant of a cluster; `pumice replay {path} --conf FILE` shows what a conf decides"
-        )
+        why = f"is a saved cycle, one instant of a cluster; `pumice cycle {path} --conf FILE` shows what a conf decides"
         raise InvalidInput(f"scenario {str(path)!r}: {why} there")
     return read_tree(read_text(path, "scenario"), str(path)).section()
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import pytest
+from pumice_bench import shapes
 
 from pumice.answers.desk import Desk
-from pumice.bench import shapes
 from pumice.config import DEFAULT_CONF, load
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime

@@ -49,11 +49,11 @@ def test_a_job_is_found_by_the_name_that_its_owner_knows(name: str, namespace: s
     ("name", "namespace", "said"),
     [
         ("train", "", "job 'train': must say which one, a/train or b/train"),
-        ("trian", "a", "job 'trian': there is none of that name; did you mean 'train'?"),
-        ("solo", "a", "job 'solo': there is none of that name"),
-        ("sweeep", "a", "job 'sweeep': there is none of that name; did you mean 'sweep'?"),
+        ("trian", "a", "no job named 'trian'; did you mean 'train'?"),
+        ("solo", "a", "no job named 'solo'"),
+        ("sweeep", "a", "no job named 'sweeep'; did you mean 'sweep'?"),
         ("b/solo", "a", "job 'b/solo': is not in namespace 'a'"),
-        ("c/solo", "", "job 'c/solo': there is none of that name"),
+        ("c/solo", "", "no job named 'c/solo'"),
     ],
 )
 def test_who_cannot_be_meant_is_told_so_and_nothing_of_other_namespaces(name: str, namespace: str, said: str) -> None:
@@ -64,5 +64,5 @@ def test_who_cannot_be_meant_is_told_so_and_nothing_of_other_namespaces(name: st
 
 def test_a_queue_is_found_by_its_name_alone() -> None:
     assert find_queue(cluster(), "default").name == "default"
-    with pytest.raises(NoSuchThing, match="queue 'defualt': there is none of that name; did you mean 'default'"):
+    with pytest.raises(NoSuchThing, match="no queue named 'defualt'; did you mean 'default'"):
         find_queue(cluster(), "defualt")

@@ -179,9 +179,9 @@ def test_a_queue_that_breaks_a_rule_is_named_with_its_field_and_its_value(field:
 @pytest.mark.parametrize(
     ("supposed", "kind", "said"),
     [
-        (WhatIf(queues={"aa": QueueChange(weight=3)}), NoSuchThing, "queue 'aa': there is none of that name"),
-        (WhatIf(drained=["n3"]), NoSuchThing, "node 'n3': there is none of that name"),
-        (WhatIf(more=[MoreNodes(like="m1")]), NoSuchThing, "node 'm1'"),
+        (WhatIf(queues={"aa": QueueChange(weight=3)}), NoSuchThing, "no queue named 'aa'"),
+        (WhatIf(drained=["n3"]), NoSuchThing, "no node named 'n3'"),
+        (WhatIf(more=[MoreNodes(like="m1")]), NoSuchThing, "node named 'm1'"),
         (WhatIf(drained=["n1"], job="widee"), NoSuchThing, "did you mean 'wide'?"),
         (WhatIf(queues={"a": QueueChange(capability={"cpu": "many"})}), InvalidInput, "many"),
         (WhatIf(queues={"a": QueueChange(deserved={"cpu": -4})}), InvalidInput, "-4"),

@@ -432,26 +432,23 @@ def test_the_command_gives_a_range_with_what_it_rests_on(tmp_path: Path, monkeyp
 
     pumice("simulate", "day.yaml", "--history", "past", "--save", "now.cycle")
     waits = next(s.job for s in reversed(read_history(Path("past")).jobs) if s.placed is None)
-    said = json.loads(pumice("when", waits, "now.cycle", "--history", "past", "-o", "json"))
+    said = json.loads(pumice("why", waits, "now.cycle", "--past", "past", "-o", "json"))["when"]
     assert 0 <= said["low"] < said["likely"] < said["high"]
     assert said["measured"]
-    shown = pumice("when", waits, "now.cycle", "--history", "past")
-    assert "likely starts in" in shown and "8 of 10 times so far" in shown
-    assert "a guess" in pumice("when", waits, "now.cycle")
-    why = json.loads(pumice("why", waits, "now.cycle", "--history", "past", "-o", "json"))
-    assert why["when"] == said
-    assert "likely start " in pumice("why", waits, "now.cycle", "--history", "past")
-    none = CliRunner().invoke(app, ["when", "nobody", "now.cycle"])
+    shown = pumice("why", waits, "now.cycle", "--past", "past")
+    assert "likely start " in shown and "8 of 10 times so far" in shown
+    assert "a guess" in pumice("why", waits, "now.cycle")
+    none = CliRunner().invoke(app, ["why", "nobody", "now.cycle"])
     assert none.exit_code == 1 and "nobody" in none.stderr
-    supposed = "now.cycle", "--history", "past", "--more", "9xn-0", "--job", waits
+    supposed = "now.cycle", "--past", "past", "--more", "9xn-0", "--job", waits
     then = json.loads(pumice("what-if", *supposed, "-o", "json"))["job"]
     assert (then["before"]["high"], then["before"]["measured"]) == (said["high"], True)
     assert then["after"]["fate"] == "starts" or then["after"]["high"] < said["high"]
     assert "9 more nodes like n-0" in pumice("what-if", *supposed)
     wrong = CliRunner().invoke(app, ["what-if", "now.cycle", "--more", "many"])
     assert wrong.exit_code == 2 and "--more 'many': must be COUNTxNODE" in wrong.stderr
-    live = CliRunner().invoke(app, ["when", "a/b", "--history", "past"])
-    assert live.exit_code == 2 and "--history: only with PATH" in live.stderr
+    live = CliRunner().invoke(app, ["why", "a/b", "--past", "past"])
+    assert live.exit_code == 2 and "--past: only for files" in live.stderr
 
 
 # -- learning while it runs -------------------------------------------------------------------------------------------

@@ -219,10 +219,10 @@ def test_what_is_supposed_is_told_to_who_may_see_everything(address: str, here: 
     ("form", "said"),
     [
         ({}, "nothing is supposed"),
-        ({"like": "nowhere"}, "there is none of that name"),
+        ({"like": "nowhere"}, "no node named &#39;nowhere&#39;"),
         ({"like": "hidden-node", "many": "²"}, "must be a whole number"),
         ({"like": "hidden-node", "many": "0"}, "&gt;= 1"),
-        ({"drained": "hidden-node, <b>"}, "node &#39;&lt;b&gt;&#39;"),
+        ({"drained": "hidden-node, <b>"}, "node named &#39;&lt;b&gt;&#39;"),
         ({"weight:default": "-3"}, "must be a whole number"),
         ({"capability:default": "cpu"}, "must be a resource and an amount"),
         ({"deserved:default": "cpu lots"}, "lots"),

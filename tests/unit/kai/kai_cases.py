@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pumice_conformance.cases import Case
+from pumice_conformance.kai_rounds import Round, one_round, prepare
+
 from pumice.config.kai import DEFAULT_PLUGINS
-from pumice.conformance.cases import Case
-from pumice.conformance.kai_rounds import Round, one_round, prepare
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import Assembly, assemble
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kai_cases import cluster, job, node, queue
+from pumice_conformance.kai_rounds import prepare, state_of
 
-from pumice.conformance.kai_rounds import prepare, state_of
 from pumice.framework.registry import default_registry
 from pumice.framework.session.session import Session
 from pumice.kai.view.statement import ChangePlan

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from kai_cases import ALL, cluster, decided, job, node, queue, seen
 from kai_plans import world
+from pumice_conformance.kai_rounds import one_round, prepare, state_of
+from pumice_conformance.kai_write_back import write_back
 
-from pumice.conformance.kai_rounds import one_round, prepare, state_of
-from pumice.conformance.kai_write_back import write_back
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.kai.view.statement import ChangePlan

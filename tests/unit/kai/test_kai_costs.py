@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
+from pumice_bench import kai_shapes
+from pumice_bench.run import conf_of
+from pumice_bench.shape import Shape
 
-from pumice.bench import kai_shapes
-from pumice.bench.run import conf_of
-from pumice.bench.shape import Shape
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from kai_cases import cluster, job, node, queue
+from pumice_conformance.kai_rounds import prepare, state_of
 
-from pumice.conformance.kai_rounds import prepare, state_of
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.model.task import Task

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from kai_cases import ALL, cluster, decided, job, node, queue, seen
 from kai_plans import world
+from pumice_conformance.kai_rounds import prepare, state_of
 
-from pumice.conformance.kai_rounds import prepare, state_of
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.kai.view.asked_zones import ZonedRequest

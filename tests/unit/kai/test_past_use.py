@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from kai_cases import cluster, job, node, queue
 from kai_plans import world
+from pumice_conformance.kai_rounds import prepare, state_of
 
 from pumice.config.cron import CronSchedule
-from pumice.conformance.kai_rounds import prepare, state_of
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.kai.view.usage import UsageAccount, UsageSettings

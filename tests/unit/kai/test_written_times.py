@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kai_cases import cluster, job, node, queue
+from pumice_conformance.cases import Case
+from pumice_conformance.kai_rounds import prepare, state_of
 
-from pumice.conformance.cases import Case
-from pumice.conformance.kai_rounds import prepare, state_of
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.model.intents import StatusUpdate

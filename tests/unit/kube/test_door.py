@@ -309,7 +309,7 @@ def test_when_a_job_would_start_is_left_out_for_who_does_not_want_it() -> None:
 def test_a_job_that_is_not_there_is_not_found_and_a_question_without_one_is_none() -> None:
     async def story(asks: Asks, api: Api) -> None:
         status, told, _ = await asks("/v1/why?namespace=team-a&job=rival", "alice-token")
-        assert (status, told["error"]) == (404, "job 'rival': there is none of that name")
+        assert (status, told["error"]) == (404, "no job named 'rival'")
         assert (await asks("/v1/why?job=mine", "alice-token"))[0] == 422
         assert (await asks("/v1/queues?queue=nope", "root-token"))[0] == 404
 

@@ -60,7 +60,7 @@ def test_a_hostile_client_gets_answers_and_changes_nothing(tmp_path: Path) -> No
     assert "| `predicate` |" in texts["pumice://points"]
     assert all(texts[f"pumice://docs/{name}"].startswith("# ") for name in PAGES)
     for uri in ("file:///etc/passwd", "pumice://docs/../../etc/passwd", "pumice://docs/", "x" * 100_000, ""):
-        assert "there is none of that name" in client.ask("resources/read", uri=uri)["error"]["message"]
+        assert "no resource named" in client.ask("resources/read", uri=uri)["error"]["message"]
 
     books = {book["name"] for book in client.ask("prompts/list")["result"]["prompts"]}
     assert books == set(RUNBOOKS)

@@ -132,7 +132,7 @@ def test_why_evicted_says_for_whom_where_a_history_is_kept() -> None:
     assert found.data["answer"]["evictions"] == [
         {"at": 5.0, "pod": "runs-0", "node": "n1", "action": "preempt", "beneficiary": "team/waits"}
     ]
-    assert "--history" in asking(known, "why_evicted", job="runs").data["error"]
+    assert "--past" in asking(known, "why_evicted", job="runs").data["error"]
 
 
 def test_texts_of_users_are_marked_and_cut_and_hide_nothing() -> None:

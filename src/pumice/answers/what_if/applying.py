@@ -44,7 +44,7 @@ def there_is(kind: str, name: str, known: Mapping[str, Any]) -> str:
     if name in known:
         return ""
     near = nearest(name, known)
-    return f"{kind} {name!r}: there is none of that name" + (f"; did you mean {near!r}?" if near else "")
+    return f"no {kind} named {name!r}" + (f"; did you mean {near!r}?" if near else "")
 
 
 def _must_be(kind: str, name: str, known: Mapping[str, Any]) -> None:

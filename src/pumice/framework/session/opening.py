@@ -101,7 +101,7 @@ class PluginOpening(Registration, Questions):
         if rule is None:
             near = hint(point, POINTS)
             raise PluginLoadError(
-                f"extension point {point!r}: there is none of that name{near}; `pumice points` lists them"
+                f"extension point {point!r}: there is none of that name{near}; `pumice plugin points` lists them"
             )
         if fn is None:
             if not callable(name):
