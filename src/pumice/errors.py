@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 _SHOWN: Final = 80
 _WORDS: Final = 2000
+
+
+_WHO: Final = re.compile(r"(?<=://)(?:[^/\s]*|[^/\s@:]*:(?!\d*/)\S*)@")
+"""Who asks, in a URL: name and password, a password with a slash in it too; a port is none."""
+
+
+def without_passwords(text: str) -> str:
+    """A text without the names and passwords of the URLs in it."""
+    return _WHO.sub("", text) if "://" in text else text
 
 
 def shown(value: object) -> str:
@@ -15,6 +25,7 @@ def shown(value: object) -> str:
         text = repr(value[: _SHOWN + 1] if isinstance(value, str) else value)
     except Exception:
         return f"a {type(value).__name__}"
+    text = without_passwords(text)
     return text if len(text) <= _SHOWN + 2 else f"{text[:_SHOWN]}…{text[0]}"
 
 
@@ -27,15 +38,18 @@ def words_of(value: object) -> str:
         text = value if type(value) is str else "" if value is None else str(value)
     except Exception:
         return f"{type(value).__name__} without words"
-    text = text if len(text) <= _WORDS else f"{text[:_WORDS]}…"
+    text = without_passwords(text if len(text) <= _WORDS else f"{text[:_WORDS]}…")
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 class PumiceError(Exception):
-    """Base of all deliberate failures. The message names the thing, the value and the rule."""
+    """Base of all deliberate failures. The message names the thing, the value and the rule, and no password."""
 
     retryable = False
     """May the same call succeed later, with nothing changed by a human?"""
+
+    def __str__(self) -> str:
+        return without_passwords(super().__str__())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As it is, and not made anew from its message: what happens in another process arrives here unchanged."""

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import socket
+from typing import Final
 
 from pumice.errors import InvalidInput
+
+_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+
+
+def is_loopback(address: str) -> bool:
+    """Report whether HOST:PORT is reached from this machine alone."""
+    return address.rpartition(":")[0].strip("[]") in _LOOPBACK
 
 
 def tcp_listener(host: str, port: int) -> socket.socket:

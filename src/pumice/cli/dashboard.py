@@ -12,11 +12,10 @@ from pumice.cli.cluster_options import WATCHED, Context, Kubeconfig, WatchedName
 from pumice.cli.live import MaybePaths
 from pumice.cli.options import ConfOption, PluginsDirOption, load_conf, registry_with
 from pumice.cli.usage import WrongUsage
+from pumice.sockets import is_loopback
 
 if TYPE_CHECKING:
     from pumice.dashboard.alone import StateHolder
-
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def dashboard(
@@ -70,8 +69,7 @@ def dashboard(
     if bool(cert) != bool(key):
         raise WrongUsage("--tls-cert-file and --tls-private-key-file: both must be given, or none")
     cluster = not paths and scenario is None
-    host = address.rpartition(":")[0].strip("[]")
-    if host not in _LOOPBACK and not (cluster and login and cert):
+    if not is_loopback(address) and not (cluster and login and cert):
         raise WrongUsage(
             f"--address {address!r}: other machines are served a cluster only, with login and --tls-cert-file; "
             "use 127.0.0.1"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 from pumice.cli.aside import stdout
 from pumice.cli.layout import SAYS_NOTHING, fit
+from pumice.errors import without_passwords
 from pumice.words import OBEYED, distinct, visible
 
 if TYPE_CHECKING:
@@ -178,17 +179,17 @@ def show(what: RenderableType) -> None:
 
 def note(text: str) -> None:
     """Say something beside the data."""
-    _say(sys.stderr, (text, "dim"))
+    _say(sys.stderr, (without_passwords(text), "dim"))
 
 
 def warning(text: str) -> None:
     """Say that something is doubtful."""
-    _say(sys.stderr, ("warning: ", "bold yellow"), (text, ""))
+    _say(sys.stderr, ("warning: ", "bold yellow"), (without_passwords(text), ""))
 
 
 def error(text: str) -> None:
     """Say in one line what failed."""
-    _say(sys.stderr, ("error: ", "bold red"), (text, ""))
+    _say(sys.stderr, ("error: ", "bold red"), (without_passwords(text), ""))
 
 
 class Bar:

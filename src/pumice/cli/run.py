@@ -27,6 +27,7 @@ from pumice.cli.cluster_options import (
 from pumice.cli.goflags import KLOG, GoFlags
 from pumice.cli.options import CompatOption, load_conf
 from pumice.cli.usage import WrongUsage, reading
+from pumice.sockets import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -262,6 +263,11 @@ def run(
         raise WrongUsage("--answers-tls-cert-file and --answers-tls-private-key-file: both must be given, or none")
     if dashboard and answers_address is None:
         raise WrongUsage("--dashboard: needs --answers-address, where it is served")
+    if answers_address is not None and not answers_cert and not is_loopback(answers_address):
+        raise WrongUsage(
+            f"--answers-address {answers_address!r}: tokens would cross the network as they are; "
+            "--answers-tls-cert-file and --answers-tls-private-key-file must be given, or an address of 127.0.0.1"
+        )
     if answers_address is not None:
         from pumice.kube.door import serve_door, tls_of
 

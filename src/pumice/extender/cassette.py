@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, without_passwords
 from pumice.extender.asking.caller import Recording, canonical
 from pumice.extender.asking.connections import LOOP
 
@@ -115,7 +115,7 @@ def recorder(url: str, cassette: Path) -> Starlette:
         try:
             status, content = await _posted(sessions[0], f"{url.rstrip('/')}/{path}", body, headers)
         except aiohttp.ClientError as error:
-            return JSONResponse({"errorMessage": f"{url} cannot be reached: {error}"}, 502)
+            return JSONResponse({"errorMessage": without_passwords(f"{url} cannot be reached: {error}")}, 502)
         exchange = recorded(path, body, status, content, time.perf_counter() - started)
         await asyncio.to_thread(_append, cassette, exchange)
         return Response(content, status, media_type="application/json")

@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from pumice.errors import PumiceError
+from pumice.errors import PumiceError, without_passwords
 from pumice.extender.answers import Answer, of_value
 from pumice.extender.dialects import DIALECTS
 from pumice.extender.protocol import PREEMPT, Verb
@@ -29,6 +29,7 @@ class CallFailed(PumiceError):
     retryable = True
 
     def __init__(self, verb: str, kind: str, text: str) -> None:
+        text = without_passwords(text)
         super().__init__(f"extender {verb}: {text}")
         self.verb, self.kind, self.text = verb, kind, text
 

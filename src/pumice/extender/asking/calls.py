@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any, Final, TypeVar
 
+from pumice.errors import without_passwords
 from pumice.extender.answers import Answer
 from pumice.extender.asking.caller import Body, Caller, CallFailed, exchange
 from pumice.extender.asking.settings import ExtenderSettings, TaskFilter
@@ -137,6 +138,7 @@ class ExtenderSession:
 
     def warn_once(self, text: str) -> None:
         """Warn, in the first session that sees it."""
+        text = without_passwords(text)
         warned: list[str] = self.memory.setdefault("warned", [])
         if text not in warned:
             warned.append(text)
