@@ -239,6 +239,94 @@ def test_only_one_module_names_annotations_and_labels() -> None:
     assert found == []
 
 
+# -- trees in one object, and among objects ---------------------------------------------------------------------------
+CHAIN = 400
+SHAPES: dict[str, list[tuple[str, str]]] = {  # (name, parent)
+    "two of one name": [("a", ""), ("a", "")],
+    "two of one name in two places": [("r", ""), ("a", "r"), ("a", "")],
+    "its own parent": [("a", "a")],
+    "a cycle": [("a", "c"), ("b", "a"), ("c", "b")],
+    "a cycle beside a root": [("r", ""), ("a", "b"), ("b", "a")],
+    "no such parent": [("a", "nowhere")],
+    "a chain": [(f"a{n}", f"a{n - 1}" if n else "") for n in range(CHAIN)],
+    "a chain, leaf first": [(f"a{n}", f"a{n - 1}" if n else "") for n in reversed(range(CHAIN))],
+    "many members": [("r", ""), *((f"a{n}", "r") for n in range(CHAIN))],
+    "no name": [("", "")],
+}
+ACCEPTED = {"many members"}
+
+
+def kai_group(tree: list[tuple[str, str]]) -> list[api.AnyObject]:
+    """A PodGroup of KAI's with these sub-groups, and a pod in the last of them."""
+    listed = [{"name": name, "minMember": 1, **({"parent": parent} if parent else {})} for name, parent in tree]
+    group = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "metadata": {"name": "bad", "namespace": "default"},
+        "spec": {"minMember": 1, "queue": "fine", "subGroups": listed},
+    }
+    member = pod("bad-0", group="bad", cpu=1, labels={keys.SUBGROUP_LABEL: tree[-1][0]})
+    return [api.decode("PodGroup", group), member]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_tree_of_sub_groups_is_looked_at_when_it_is_taken_in(shape: str) -> None:
+    """A job whose tree breaks a rule is invalid and says so; it is not scheduled in any dialect."""
+    objects = kai_group(SHAPES[shape])
+    for conf in (KAI, CONF):
+        state = _survives(objects, shape, conf)
+        bad = state.jobs["default/bad"]
+        if shape not in ACCEPTED:
+            assert bad.problem.startswith("PodGroup default/bad: subGroups: "), bad.problem
+            assert [t.node_name for t in bad.tasks.values()] == [""]
+            assert state.problems["PodGroup", "default/bad"] == bad.problem
+        else:
+            assert bad.problem == ""
+
+
+def test_the_pods_of_a_job_count_though_its_sub_groups_become_invalid() -> None:
+    """An update that breaks the tree gives nothing back: running pods still count in the queue."""
+    limited = {"quota": 0, "limit": 1000, "overQuotaWeight": 1}
+    free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    spec = {"resources": {"cpu": limited, "memory": free, "gpu": free}}
+    [group, member], [broken, _] = kai_group([("a", "")]), kai_group(SHAPES["a cycle"])
+    own = api.decode("Queue", {"apiVersion": "scheduling.run.ai/v2", "metadata": {"name": "fine"}, "spec": spec})
+    assert isinstance(member, api.Pod)
+    running = msgspec.structs.replace(
+        member,
+        spec=msgspec.structs.replace(member.spec, node_name="good"),
+        status=msgspec.structs.replace(member.status, phase="Running"),
+    )
+    state, runtime = ClusterState(), Runtime()
+    state.apply_all(Seen(obj) for obj in (own, node("good", cpu=4), group, running))
+    state.apply(Seen(broken))
+    state.apply_all(Seen(obj) for obj in job("next", tasks=1, cpu=1, queue="fine"))
+    report = run_cycle(state, assemble(KAI, default_registry()), runtime)
+    assert report.binds == {}
+    assert report.errors == []
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_queues_and_hyper_nodes_may_form_any_tree(shape: str) -> None:
+    queues = [
+        api.decode("Queue", {"metadata": {"name": name or "x"}, "spec": {"weight": 1, "parent": parent}})
+        for name, parent in SHAPES[shape]
+    ]
+    hyper = [
+        api.decode(
+            "HyperNode",
+            {
+                "metadata": {"name": f"h-{name}"},
+                "spec": {
+                    "tier": 1,
+                    "members": [{"type": "HyperNode", "selector": {"exactMatch": {"name": f"h-{parent}"}}}],
+                },
+            },
+        )
+        for name, parent in SHAPES[shape]
+    ]
+    survives([*queues, *hyper], shape)
+
+
 # -- every scalar of every API object -----------------------------------------------------------------------------
 WORDS = {
     "operator": "In",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +14,8 @@ from pumice.model.resources import LIMIT
 
 GROUPS: Final = ("scheduling.run.ai/", "kai.scheduler/")
 """The API groups of KAI's kinds."""
+DEEPEST_SUB_GROUP: Final = 32
+"""Levels of sub-groups. Functions that walk the tree recurse; real jobs have two or three levels."""
 
 
 class TopologyConstraint(api._Struct, frozen=True):
@@ -45,6 +47,37 @@ class KaiPodGroup(api.PodGroup, frozen=True):
 
     api_version: str = ""
     spec: KaiPodGroupSpec = msgspec.field(default_factory=KaiPodGroupSpec)
+
+    @property
+    def fault(self) -> str:
+        """The rule that it breaks, or nothing."""
+        return super().fault or _fault_of_tree(self.spec.sub_groups or ())
+
+
+def _fault_of_tree(groups: Sequence[SubGroup]) -> str:
+    """The rule that a list of sub-groups breaks: unique names, existing parents, no cycle, a bounded depth."""
+    parents: dict[str, str] = {}
+    for group in groups:
+        if not group.name:
+            return "subGroups: a name must not be empty"
+        if group.name in parents:
+            return f"subGroups: each name must be unique, {group.name!r} occurs twice"
+        parents[group.name] = group.parent or ""
+    depths = {"": 0}
+    for name in parents:
+        path: list[str] = []
+        while name not in depths:
+            if name not in parents:
+                return f"subGroups: {path[-1]!r} names the parent {name!r}, which does not exist"
+            path.append(name)
+            if len(path) > len(parents):
+                return f"subGroups: the parents of {path[0]!r} form a cycle"
+            name = parents[name]
+        for below in reversed(path):
+            depths[below] = depths[parents[below]] + 1
+            if depths[below] > DEEPEST_SUB_GROUP:
+                return f"subGroups: {below!r} must be at most {DEEPEST_SUB_GROUP} levels deep, got {depths[below]}"
+    return ""
 
 
 class QueueResource(api._Struct, frozen=True):

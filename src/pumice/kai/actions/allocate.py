@@ -76,7 +76,7 @@ def _tell_incomplete(world: KaiWorld) -> None:
         why = unreadable(job) if job in wrong else ""
         text = "; ".join(filter(None, (said, strays(job), why)))
         if text:
-            code = ReasonCode.INVALID if why else ReasonCode.NOT_ENOUGH_TASKS
+            code = ReasonCode.INVALID if why or job.job.problem else ReasonCode.NOT_ENOUGH_TASKS
             world.ssn.outcome.refuse(job.job, Stage.VALID, reject(text, code))
 
 

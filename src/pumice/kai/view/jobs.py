@@ -82,8 +82,8 @@ class JobView:
         self.unknown: list[TaskView] = []
         """Tasks that name a sub-group which does not exist."""
         self.tasks: dict[str, TaskView] = {}
-        self.plain = spec is None or not spec.sub_groups
-        """Has it no sub-groups? Then its tree is one pod set, and is made when it is first looked at."""
+        self.plain = spec is None or not spec.sub_groups or bool(job.problem)
+        """Report whether it has no sub-groups that can be used. Its tree is one pod set then, made on first use."""
         self.anywhere = self.plain and (spec is None or spec.topology_constraint is None)
         """Has it neither sub-groups nor a topology?"""
         if self.plain:
@@ -104,7 +104,7 @@ class JobView:
             labels = task.task.labels
             named = (_find(labels, SUBGROUP_LABEL) if labels else None) or DEFAULT_SET
             task.job = self
-            if named not in sets if sets is not None else named != DEFAULT_SET:
+            if named not in sets if sets is not None else named != DEFAULT_SET and not self.job.problem:
                 self.unknown.append(task)
                 continue
             if sets is not None:
@@ -138,7 +138,9 @@ class JobView:
 
     @property
     def ready(self) -> bool:
-        """Could it run: are there pods enough?"""
+        """Report whether it could run: it breaks no rule, and there are pods enough."""
+        if self.job.problem:
+            return False
         only = self.only
         if only is not None and (self.plain or self.root.needed is None):
             return (only.stage in ALIVE and only.stage is not TaskStage.GATED) >= self.least

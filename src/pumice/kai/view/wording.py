@@ -127,7 +127,12 @@ def job_error(errors: list[JobError]) -> str:
 
 
 def unready(job: JobView) -> str:
-    """Too few of a job's pods exist, those with a gate not counted; in our words, as KAI has none for it."""
+    """Return why a job cannot run yet: its PodGroup breaks a rule, or too few of its pods exist.
+
+    Gated pods do not count. KAI has no text for it.
+    """
+    if job.job.problem:
+        return job.job.problem
     short = [p for p in job.pod_sets() if not p.ready]
     if not short:
         return f"{len(job.root.members)} of the {job.root.need} sub-groups that it needs together exist"
