@@ -10,10 +10,14 @@ from kai_plans import world
 from pumice_conformance.kai_rounds import one_round, prepare, state_of
 from pumice_conformance.kai_write_back import write_back
 
+from pumice.config import from_data
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.kai.view.statement import ChangePlan
+from pumice.model import api
+from pumice.model.events import BindFailed, Gone, Seen
 from pumice.model.intents import Bind, DeviceChoice
+from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 
 GPU_CLASS = {"metadata": {"name": "gpu.example.com"}, "spec": {}}
@@ -253,3 +257,37 @@ def test_gpus_that_are_had_by_claims_are_had_by_nothing_else(compat: str | None,
     got = decided(case, compat)
     assert got["whole-0"] == f"Binding {whole}"
     assert got["part-0"] == ("Binding n2" if compat else "Pending")
+
+
+SERVING = ("predicates", "dynamicresources", "proportion", "nodeplacement")
+BOTH = {
+    "kai": {"dialect": "kai", "actions": "allocate", "tiers": [{"plugins": [{"name": name} for name in SERVING]}]},
+    "volcano": {"actions": "enqueue, allocate", "tiers": [{"plugins": [{"name": "gang"}, {"name": "predicates"}]}]},
+}
+
+
+@pytest.mark.parametrize("failed", ["one-0", "one-1"])
+@pytest.mark.parametrize("dialect", BOTH)
+def test_devices_stay_with_a_claim_while_one_bind_of_its_pods_is_under_way(dialect: str, failed: str) -> None:
+    """The bind of one of two pods that share a claim fails; the other pod keeps the devices.
+
+    A device that is no GPU: KAI counts GPUs of claims on nodes too.
+    """
+    case = with_devices(
+        *(node("n1"), queue("q"), claiming("one", "c", pods=2, least=1)),
+        told=[slices("n1", 1, "nic.example.com")],
+        claims=[claim("c", kind="nic.example.com"), claim("d", kind="nic.example.com")],
+        actions="allocate",
+    )
+    state, runtime = state_of(case, case.data["objects"]), Runtime()
+    conf = from_data(BOTH[dialect], catalogue_of(default_registry())).conf
+    assembly = assemble(conf, default_registry())
+    assert sorted(run_cycle(state, assembly, runtime).binds) == ["default/one-0", "default/one-1"]
+    state.apply(BindFailed(f"default/{failed}", failed, "refused", "n1"))
+    state.apply(Gone("Pod", f"default/{failed}"))
+    late = claiming("two", "d", minute=1)
+    for kind, key in (("PodGroup", "podGroups"), ("Pod", "pods")):
+        for data in late[key]:
+            state.apply(Seen(api.decode(kind, data)))
+    for _ in range(3):
+        assert run_cycle(state, assembly, runtime).binds == {}

@@ -17,7 +17,7 @@ from pumice.model.node import Node
 from pumice.model.reason import Unfit
 from pumice.model.task import Task
 from pumice.plugins.predicates.allotment import Key, allocation_of
-from pumice.plugins.predicates.devices import MOST_USERS, Devices, devices_of, usable_at
+from pumice.plugins.predicates.devices import MOST_USERS, Devices, devices_of, placed_users, usable_at
 from pumice.plugins.predicates.slices import UNREADABLE
 from pumice.state.cluster import ClusterState
 
@@ -50,7 +50,7 @@ class ClaimedDevices:
     """All claims of a cluster."""
 
     def __init__(self, state: ClusterState, kept: dict[str, Any], promised: dict[str, Any]) -> None:
-        """*kept*: what is read of slices and classes stays there; *promised*: claim -> what a bind gave it of late."""
+        """*kept*: store of what is read of slices; *promised*: claim -> users, allocation of binds under way."""
         self._state, self._promised = state, promised
         self._devices = Devices.kept(kept, state)
         self._taken: Counter[Key] = Counter()
@@ -69,12 +69,13 @@ class ClaimedDevices:
 
     def _take_promises_in(self) -> None:
         """What was given to binds that the cluster has not carried out yet."""
-        for key, (uid, node, allocation) in list(self._promised.items()):
-            held, task = self._claims.get(key), self._state.tasks.get(uid)
-            if held is None or held.allocation is not None or task is None or task.node_name != node:
+        for key, (users, allocation) in list(self._promised.items()):
+            held, left = self._claims.get(key), placed_users(self._state, users)
+            if held is None or held.allocation is not None or not left:
                 del self._promised[key]
                 continue
-            held.users.add(uid)
+            self._promised[key] = (left, allocation)
+            held.users.update(left)
             self._give(held, allocation)
 
     def _give(self, held: HeldClaim, allocation: Allocation | None) -> None:
@@ -182,7 +183,8 @@ class ClaimedDevices:
             claim = held.claim
             fresh = held.allocation is not None and not claim.status.get("allocation")
             if fresh:
-                self._promised[claim.key] = (task.uid, task.node_name, dict(held.allocation or {}))
+                users = self._promised[claim.key][0] if claim.key in self._promised else {}
+                self._promised[claim.key] = ({**users, task.uid: task.node_name}, dict(held.allocation or {}))
             out.append(DeviceChoice(claim.key, claim.metadata.uid, dict(held.allocation or {}) if fresh else None))
         return out
 

@@ -45,13 +45,18 @@ _TRIES: Final = 30_000
 _TRIES_PER_NODE: Final = 100
 TOLD: Final = ("adminAccess", "tolerations")
 """Fields of a request that its results repeat: whoever evicts for a device's taint reads the results alone."""
-Promise: TypeAlias = tuple[tuple[Key, ...], str, str, dict[str, Any]]
-"""Devices, node, task, and the allocation to be written."""
+Promise: TypeAlias = tuple[tuple[Key, ...], dict[str, str], dict[str, Any]]
+"""Devices, users (UID -> node), and the allocation to be written."""
 
 
 Selectors: TypeAlias = tuple[str, ...]
 """The expressions that a device must pass for one request: those of its class and its own."""
 Selected: TypeAlias = Mapping[Selectors, set[Key]]
+
+
+def placed_users(state: ClusterState, users: Mapping[str, str]) -> dict[str, str]:
+    """Return the users of a promise, UID -> node, that still have their place."""
+    return {uid: node for uid, node in users.items() if uid in state.tasks and state.tasks[uid].node_name == node}
 
 
 def wants_devices(task: Task) -> bool:
@@ -85,12 +90,13 @@ class Devices:
 
     def forget_settled(self) -> None:
         """Drop promises that came true or whose task has no place any more."""
-        for key, (devices, node, uid, _) in list(self.promised.items()):
-            task = self._state.tasks.get(uid)
+        for key, (devices, users, allocation) in list(self.promised.items()):
+            left = placed_users(self._state, users)
             claim = self._state.kind("ResourceClaim").get(key)
-            lost = task is None or task.node_name != node or not isinstance(claim, ResourceClaim)
-            if lost or _is_written(claim, devices):
+            if not left or not isinstance(claim, ResourceClaim) or _is_written(claim, devices):
                 del self.promised[key]
+            else:
+                self.promised[key] = (devices, left, allocation)
         self._held_at = -1
 
     # -- reading --------------------------------------------------------------------------------------------------
@@ -191,7 +197,7 @@ class Devices:
         taken = self._taken()
         for claim in self.claims(task):
             promise = self.promised.get(claim.key)
-            allocation = promise[3] if promise is not None else claim.status.get("allocation")
+            allocation = promise[2] if promise is not None else claim.status.get("allocation")
             if not allocation:
                 waiting.append(self.asked(claim))
             elif promise is None and _only_for(claim, task):
@@ -248,7 +254,10 @@ class Devices:
         waiting = []
         for claim in self.claims(task):
             allocation = claim.status.get("allocation")
-            if claim.key in self.promised or (allocation and usable_at(allocation, rows)[0]):
+            if claim.key in self.promised:
+                self.promised[claim.key][1][task.uid] = node.name
+                continue
+            if allocation and usable_at(allocation, rows)[0]:
                 continue
             if allocation:
                 taken = taken.difference(allocated(claim))
@@ -262,18 +271,21 @@ class Devices:
         for claim in waiting:
             given = chosen[claim.key]
             devices = tuple(g.device.key for g in given if not g.request.admin)
-            self.promised[claim.key] = (devices, node.name, task.uid, allocation_of(claim, given))
+            self.promised[claim.key] = (devices, {task.uid: node.name}, allocation_of(claim, given))
             self._in_use.add(devices)
 
     def placed_many(self, tasks: Sequence[Task]) -> None:
         """Tasks that are placed in bulk have no claims."""
 
     def taken_back(self, event: Event) -> None:
-        """Give up what was promised to the task."""
+        """Give up what was promised to the task and to no other."""
         uid = event.task.uid
-        for key in [k for k, (_, _, owner, _) in self.promised.items() if owner == uid]:
-            devices = self.promised.pop(key)[0]
-            self._in_use.discard(set(devices) - self._held)
+        for key in [k for k, (_, users, _) in self.promised.items() if uid in users]:
+            devices, users, _ = self.promised[key]
+            del users[uid]
+            if not users:
+                del self.promised[key]
+                self._in_use.discard(set(devices) - self._held)
 
     def choices(self, task: Task) -> list[DeviceChoice]:
         """What must be written into the task's claims before it is bound."""
@@ -282,7 +294,7 @@ class Devices:
         out = []
         for claim in self.claims(task):
             promise = self.promised.get(claim.key)
-            out.append(DeviceChoice(claim.key, claim.metadata.uid, promise[3] if promise is not None else None))
+            out.append(DeviceChoice(claim.key, claim.metadata.uid, promise[2] if promise is not None else None))
         return out
 
 
