@@ -14,7 +14,7 @@ from pumice.model.events import Seen
 from pumice.model.status import JobPhase, TaskStatus
 from pumice.saved.staying import without_secrets
 from pumice.state.cluster import ClusterState
-from pumice.state.devices import MOST_DEVICES
+from pumice.state.devices import MOST_DEVICES, groups_named
 from pumice.state.refused_writes import RefusedWrite
 
 _ASSUMED: Final = frozenset({TaskStatus.BINDING, TaskStatus.RELEASING})
@@ -95,6 +95,8 @@ class SavedCycle(_Record):
     assumed: list[AssumedTask] = []
     devices: dict[str, list[int]] = {}
     """Task -> the GPU devices that it holds."""
+    gpu_groups: dict[str, list[str]] = {}
+    """Task -> KAI's names of the GPUs of which it holds a part, where its pod does not show them."""
     phases: dict[str, str] = {}
     """Job -> phase, where we have decided one that its PodGroup does not show yet."""
     nominated: dict[str, str] = {}
@@ -173,6 +175,18 @@ def devices_of(state: ClusterState) -> dict[str, list[int]]:
     return {uid: list(task.devices) for uid, task in state.tasks.items() if task.devices}
 
 
+def gpu_groups_of(state: ClusterState) -> dict[str, list[str]]:
+    """KAI's names of the shared GPUs that tasks hold a part of, where their pods do not show these names."""
+    found = {}
+    for uid in sorted(state.devices.sharing):
+        task = state.tasks.get(uid)
+        if task is not None and task.node is not None:
+            groups = state.devices.groups_of(task, task.node.row)
+            if groups != groups_named(task):
+                found[uid] = list(groups)
+    return found
+
+
 def phases_of(state: ClusterState) -> dict[str, str]:
     """The phases that we have decided and that the PodGroups do not show yet."""
     return {
@@ -210,6 +224,10 @@ def restore(saved: SavedCycle, objects: Iterable[api.AnyObject] | None = None) -
     for entry in saved.assumed:
         _assume(state, entry)
     hold_devices(state, saved.devices)
+    for uid, groups in saved.gpu_groups.items():
+        task = state.tasks.get(uid)
+        if task is not None and task.node is not None:
+            state.devices.name_groups(task, groups, task.node.row)
     for uid, phase in saved.phases.items():
         if phase not in _PHASES:
             raise InvalidInput(f"saved cycle: job {uid!r}: no phase {phase!r}; there are {', '.join(sorted(_PHASES))}")

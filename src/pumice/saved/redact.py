@@ -66,6 +66,7 @@ def redacted(saved: SavedCycle) -> SavedCycle:
     for task in out.assumed:
         task.uid = uids.get(task.uid, task.uid)
     out.devices = {uids.get(uid, uid): held for uid, held in out.devices.items()}
+    out.gpu_groups = {uids.get(uid, uid): [names.values[g] for g in held] for uid, held in out.gpu_groups.items()}
     out.nominated = {uids.get(uid, uid): node for uid, node in out.nominated.items()}
     out.nominations = {uids.get(uid, uid): room for uid, room in out.nominations.items()}
     for room in out.nominations.values():

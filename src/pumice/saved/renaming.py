@@ -92,7 +92,7 @@ def collect(saved: SavedCycle) -> NewNames:
     jobs: set[str] = set()
     pods: set[str] = set()
     others: set[str] = set()
-    values: set[str] = set()
+    values = {group for groups in saved.gpu_groups.values() for group in groups}
     for kind, objects in saved.objects.items():
         for obj in objects:
             meta, spec = obj.get("metadata", {}), obj.get("spec") or {}

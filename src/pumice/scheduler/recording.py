@@ -102,6 +102,7 @@ def record(
         conf_source=conf.source,
         assumed=parts.assumed_of(state),
         devices=parts.devices_of(state),
+        gpu_groups=parts.gpu_groups_of(state),
         phases=parts.phases_of(state),
         nominated=parts.nominated_of(state),
         default_queue=state.default_queue,

@@ -73,7 +73,7 @@ class DeviceTable:
         """(row, device) -> UID -> thousandths."""
         self.groups: dict[tuple[int, int], str] = {}
         """(row, device) -> KAI's name of a shared GPU, while somebody holds a part of it."""
-        self._sharing: set[str] = set()
+        self.sharing: set[str] = set()
         """UIDs of tasks that hold devices but did not ask for whole ones."""
         self._promises: dict[str, tuple[int, list[int], int]] = {}
         """UID -> (row, devices, thousandths of each)."""
@@ -160,7 +160,7 @@ class DeviceTable:
 
     def used_on(self, node: Node) -> Resources:
         """What is used of a node, with the parts of GPUs that tasks hold who did not ask for whole ones."""
-        sharing = [task for task in node.tasks.values() if task.uid in self._sharing] if self._sharing else ()
+        sharing = [task for task in node.tasks.values() if task.uid in self.sharing] if self.sharing else ()
         parts = sum(self.holders[node.row, device].get(task.uid, 0) for task in sharing for device in task.devices)
         name = next((d for d in map(dim, WHOLE_NAMES) if node.allocatable.get(d)), None)
         return node.used + Resources({name: parts}) if parts and name is not None else node.used
@@ -197,7 +197,7 @@ class DeviceTable:
 
     def follows_amounts(self, request: GpuRequest) -> bool:
         """Are there enough free devices wherever the amounts say so? Whole ones are, while nobody shares any."""
-        return request.whole and not self._sharing and not self._promises and not self._with_broken
+        return request.whole and not self.sharing and not self._promises and not self._with_broken
 
     def fits(self, index: Index, request: GpuRequest, extra: Ints | None = None, *, future: bool = False) -> Bools:
         """Per row: are enough devices free enough, after *extra* more such tasks?"""
@@ -312,7 +312,7 @@ class DeviceTable:
         row, uid, share, held, holders = node.row, task.uid, request.milli, self.held, self.holders
         if request.memory or share != WHOLE:
             share = min(self._share_on(row, request), WHOLE)
-            self._sharing.add(uid)
+            self.sharing.add(uid)
         for device in devices:
             held[row, device] += share
             known = holders.get((row, device))
@@ -348,8 +348,8 @@ class DeviceTable:
                 held[row, device] -= known.pop(uid)
                 if not known:
                     self.groups.pop((row, device), None)
-        if self._sharing:
-            self._sharing.discard(uid)
+        if self.sharing:
+            self.sharing.discard(uid)
         set_devices(task, ())
 
     def follow(
