@@ -13,7 +13,7 @@ from statistics import fmean
 
 from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.planning import Variant, VariantPlayer, size
-from pumice.sim.results.gates import parse_gate
+from pumice.sim.planning.goals import parse_goal
 from pumice.sim.scenario import plugin_directory, read_scenario
 from pumice.sim.study.playing import StudyWorld, registry_of
 from pumice.sim.study.workers import LocalExecutor
@@ -39,14 +39,14 @@ def main() -> None:
     counts = range(options.low, options.high + 1)
     summaries = {count: [done.summary for done in player(Variant(GROUP, count)).values()] for count in counts}
     for text in GOALS:
-        goal = parse_gate(text)
+        goal = parse_goal(text)
         figures = {}
         for count, runs in summaries.items():
-            values = [value for run in runs if (value := goal.metric.of(run)) is not None]
+            values = [value for run in runs if (value := goal.gate.metric.of(run)) is not None]
             figures[count] = fmean(values)
         every = None
         for count in reversed(counts):
-            if not goal.holds(figures[count], figures[count]):
+            if not goal.gate.holds(figures[count], figures[count]):
                 break
             every = count
         found = size(player, Variant(), GROUP, goal, options.low, options.high)

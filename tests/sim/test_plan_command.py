@@ -14,8 +14,8 @@ from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.planning import Variant, VariantPlayer, size
 from pumice.sim.planning.formula import demanded
+from pumice.sim.planning.goals import parse_goal
 from pumice.sim.planning.variants import NodeFailure
-from pumice.sim.results.gates import parse_gate
 from pumice.sim.results.intervals import mean_interval
 from pumice.sim.scenario import read_scenario
 from pumice.sim.study.playing import StudyWorld
@@ -53,7 +53,7 @@ def plan(*words: str, code: int = 0) -> Any:
 def test_the_answer_is_within_one_node_of_looking_everywhere(home: Path) -> None:
     scenario = read_scenario(home / "day.yaml", catalogue_of(default_registry()))
     player = VariantPlayer(StudyWorld(scenario), "default", range(1, 4))
-    found = size(player, Variant(), "n", parse_gate("wait.p95 < 10m"), 1, 6)
+    found = size(player, Variant(), "n", parse_goal("wait.p95 < 10m"), 1, 6)
     waits = {}
     for count in range(1, 7):
         runs = [done.summary.total.wait for done in player(Variant("n", count)).values()]
@@ -62,7 +62,7 @@ def test_the_answer_is_within_one_node_of_looking_everywhere(home: Path) -> None
     assert 1 < least < 6
     assert found.found.answer is not None and abs(found.found.answer - least) <= 1
     for one in found.tried:
-        assert one.value is not None and one.value.estimate == pytest.approx(waits[one.count])
+        assert one.judged is not None and one.judged.mean == pytest.approx(waits[one.count])
     assert found.by_formula is not None
 
 
@@ -70,7 +70,7 @@ def test_an_answer_is_told_beside_a_closed_formula_and_what_is_not_sure(home: Pa
     result = plan("--goal", "wait.mean < 5m", "--group", "n", "--between", "2..5", "--seeds", "1..2")
     assert "wait.mean < 5m: " in result.stdout
     assert "A closed formula" in result.stdout
-    assert "2 seeds cannot tell whether the goal is met" in " ".join(result.stderr.split())
+    assert "2 days cannot tell whether the goal is met" in " ".join(result.stderr.split())
 
 
 def test_a_goal_out_of_reach_is_an_answer_too(home: Path) -> None:

@@ -14,7 +14,8 @@ def plan(
     scenario: ScenarioArgument,
     *,
     goal: Annotated[
-        str | None, typer.Option("--goal", metavar="GOAL", help="The goal, such as 'wait.p95 < 10m'.")
+        str | None,
+        typer.Option("--goal", metavar="GOAL", help="The goal: 'wait.p95 < 10m', or '... on 9 of 10 days'."),
     ] = None,
     vary: Annotated[
         str | None, typer.Option("--group", metavar="GROUP", help="Find how many nodes of this group the goal needs.")
@@ -47,8 +48,11 @@ def plan(
     """
     from pumice.cli.planning import PlanOptions, go
     from pumice.cli.progress import terminable
+    from pumice.sim.planning.goals import DAYS
 
     opened, name, chosen = play.opened(scenario)
-    asked = PlanOptions(goal, vary, between, load, fail, at, repair, "1..10" if seeds is None else seeds, play.workers)
+    asked = PlanOptions(
+        goal, vary, between, load, fail, at, repair, f"1..{DAYS}" if seeds is None else seeds, play.workers
+    )
     with terminable():
         go(opened.world({name: chosen}), name, asked, play.report, output is Output.JSON)

@@ -82,10 +82,11 @@ class AboutGoal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is wanted, and of which nodes there may be more or fewer."""
 
     goal: Annotated[
-        str, Meta(min_length=1, max_length=100, description="such as 'wait.p95 < 10m', 'utilisation.gpu > 70%'")
+        str,
+        Meta(min_length=1, max_length=100, description="such as 'wait.p95 < 10m', 'wait.mean < 5m on 9 of 10 days'"),
     ]
     group: Annotated[str, Meta(max_length=253, description="the nodes that are counted; nothing: the first group")] = ""
     load: Annotated[float, Meta(gt=0, le=100, description="jobs come so many times as often")] = 1.0
     conf: ConfText = ""
     scenario: ScenarioName = ""
-    seeds: Annotated[int, Meta(ge=1, le=20, description="runs of each size; fewer than 6 give no interval")] = 6
+    seeds: Annotated[int, Meta(ge=1, le=40, description="days of each size; fewer than 6 are never sure")] = 6

@@ -23,9 +23,9 @@ from pumice.framework.registry import Registry
 from pumice.mcp.asked import AboutConfs, AboutGoal
 from pumice.mcp.knowledge import NotKnown
 from pumice.sim.planning import Variant, VariantPlayer, size
+from pumice.sim.planning.goals import parse_goal
 from pumice.sim.planning.variants import groups_of, nodes_of, play_variant
 from pumice.sim.planning.wording import answer_in_words, remarks
-from pumice.sim.results.gates import parse_gate
 from pumice.sim.results.pairs import FEWEST, SURE
 from pumice.sim.results.seeds import SeedRow, compare_seeds
 from pumice.sim.results.summary import Summary
@@ -167,9 +167,7 @@ class Studies:
 
         :raises PumiceError: there is nothing to play, the goal or the conf is none, or it needs more time.
         """
-        goal = parse_gate(asked.goal, "'wait.p95 < 10m', 'utilisation.gpu > 70%'")
-        if goal.kind != "value":
-            raise InvalidInput(f"goal {asked.goal!r}: is about the figure itself, so its number has no sign")
+        goal = parse_goal(asked.goal)
         name, world = self._world(asked.scenario)
         group = asked.group or next(iter(groups_of(world.scenario)))
         most = 4 * len(nodes_of(world.scenario, group))

@@ -63,6 +63,21 @@ def smallest(meets: Callable[[int], bool], low: int, high: int, start: int) -> F
     return _judged(known)
 
 
+def first_from(met: Callable[[int], bool], low: int, high: int) -> int | None:
+    """Return a number from *low* to *high* that meets a goal, of which the one below was found not to; else ``None``.
+
+    It steps up by 0, 1, 2, 4, … from *low* and bisects the last step.
+    """
+    below, step = low - 1, 0
+    while True:
+        at = min(low + step, high)
+        if met(at):
+            return _between(met, below, at)
+        if at == high:
+            return None
+        below, step = at, max(1, 2 * step)
+
+
 def _between(met: Callable[[int], bool], bottom: int, top: int) -> int:
     """The first that meets, between one that misses and one that meets."""
     while top - bottom > 1:

@@ -3,39 +3,49 @@
 from __future__ import annotations
 
 from pumice.sim.planning import Sized
-from pumice.sim.results.gates import Gate
-from pumice.sim.results.pairs import FEWEST
+from pumice.sim.planning.goals import CONFIDENCE, SHARE_CONFIDENCE, Goal
+from pumice.sim.results.intervals import FEWEST
 from pumice.words import counted
 
 
-def answer_in_words(sized: Sized, goal: Gate) -> str:
-    """How many nodes the goal needs."""
+def answer_in_words(sized: Sized, goal: Goal) -> str:
+    """Return how many nodes the goal needs, on the days that were played and with confidence."""
+    days = max(one.days for one in sized.tried)
     if sized.found.answer is None:
         most = sized.tried[-1].count
         return f"{goal.text}: not met with up to {_nodes(most)} of {sized.group} (now {sized.now})."
-    step = sized.found.answer - sized.now
-    than = "as many as now" if not step else f"{abs(step)} {'more' if step > 0 else 'fewer'} than now"
-    text = f"{goal.text}: {_nodes(sized.found.answer)} of {sized.group}, {than}."
+    by = _nodes(sized.found.answer)
+    if goal.share is None:
+        text = f"{goal.text}: {by} of {sized.group} by the mean of {'this day' if days == 1 else f'these {days} days'}"
+        confidence = CONFIDENCE
+    else:
+        one = next(tried for tried in sized.tried if tried.count == sized.found.answer)
+        good = 0 if one.judged is None else one.judged.days_met
+        text = f"{goal.text}: {by} of {sized.group} on the days played ({good} of {days})"
+        confidence = SHARE_CONFIDENCE
+    sure = "not known" if sized.sure is None else str(sized.sure)
+    text += f"; {sure} with {100 * confidence:.0f} % confidence (now {sized.now})."
     if sized.by_formula is not None:
         text += f" A closed formula (M/G/c, no gangs, nodes or quotas) says {sized.by_formula}."
     return text
 
 
-def remarks(sized: Sized, goal: Gate, seeds: int) -> list[str]:
-    """What is doubtful about the answer."""
+def remarks(sized: Sized, goal: Goal, seeds: int) -> list[str]:
+    """Return what is doubtful about the answer."""
     said = [
         f"more is not always better here: {goal.text} is met with {_nodes(fewer)} and missed with {more}"
         for fewer, more in sized.found.broken
     ]
-    answer = sized.found.answer
-    one = next((tried for tried in sized.tried if tried.count == answer), None)
-    if one is not None and not one.sure and seeds < FEWEST:
-        many = f"{seeds} seed{'' if seeds == 1 else 's'}"
+    needed, many = goal.days_needed, counted(seeds, "day")
+    if needed is not None and seeds < needed:
+        assert goal.share is not None
+        part = f"{goal.share.numerator} in {goal.share.denominator}"
+        said.append(f"{many} cannot tell whether the goal is met: at least {needed} are needed to be sure of {part}")
+    elif needed is None and seeds < FEWEST:
         said.append(f"{many} cannot tell whether the goal is met or it was chance; at least {FEWEST} are needed")
-    elif one is not None and not one.sure:
-        surely = next((t.count for t in sized.tried if t.meets and t.sure and t.count >= one.count), None)
-        more = f"; with {surely} it surely is" if surely is not None else ""
-        said.append(f"the interval at {_nodes(one.count)} holds the goal, so that it is not sure to be met{more}")
+    elif sized.found.answer is not None and sized.sure is None:
+        most = sized.tried[-1].count
+        said.append(f"it is not sure with up to {_nodes(most)} either; more days would tell, or a larger --between")
     never = next((tried.never_fit[0] for tried in sized.tried if tried.never_fit), None)
     if never is not None:
         said.append(never)
