@@ -55,7 +55,7 @@ UntilSureOption = Annotated[
     typer.Option(
         "--until-sure",
         metavar="PERCENT",
-        help="Play seeds until the change in mean wait ('wait.p95 5%': another figure) is known to within this: 5%.",
+        help="Play 20, 40 or 80 seeds, until the figure of --for ('wait.p95 5%': another) is known to within 5%.",
     ),
 ]
 WorkersOption = Annotated[
@@ -67,8 +67,21 @@ FailIfOption = Annotated[
     typer.Option(
         "--fail-if",
         metavar="RULE",
-        help="Exit with 1 if this holds, such as 'wait.p95 > +5%' (a change) or 'unfinished > 0' (repeatable).",
+        help="Exit with 1 if this holds, such as 'wait.p95 > +5%' (a change) or 'unfinished > 0' (repeatable); "
+        "with 3 if it cannot be told.",
     ),
+]
+FailUnlessOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fail-unless",
+        metavar="RULE",
+        help="Exit with 1 unless this holds, such as 'wait.mean < +5%' (repeatable); with 3 if it cannot be told.",
+    ),
+]
+FigureOption = Annotated[
+    str | None,
+    typer.Option("--for", metavar="FIGURE", help="The figure to judge by, else wait.mean; others are exploratory."),
 ]
 DirectoryOption = Annotated[
     Path | None,
@@ -109,6 +122,8 @@ class PlayOptions:
     workers: WorkersOption = None
     horizon: HorizonOption = None
     fail_if: FailIfOption = None
+    fail_unless: FailUnlessOption = None
+    figure: FigureOption = None
     report: ReportOption = None
     record: RecordOption = None
     log: LogOption = None
@@ -136,4 +151,12 @@ class PlayOptions:
         many = self.seeds
         if many is None and self.seed is None and self.until_sure is None:
             many = default_seeds
-        return StudyOptions(self.seed, many, self.until_sure, self.workers, tuple(self.fail_if or ()))
+        return StudyOptions(
+            self.seed,
+            many,
+            self.until_sure,
+            self.workers,
+            tuple(self.fail_if or ()),
+            tuple(self.fail_unless or ()),
+            self.figure or "wait.mean",
+        )

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import msgspec
-import typer
 
 from pumice import saved
 from pumice.cli import render
 from pumice.cli.opening import OpenedScenario
 from pumice.cli.outputs import open_output, write_output
 from pumice.cli.progress import progress_bar, terminable
-from pumice.cli.studies import Files, StudyOptions, play_study, say_gate, say_later_warnings, say_warnings
+from pumice.cli.studies import Files, StudyOptions, end, play_study, say_gate, say_later_warnings, say_warnings
 from pumice.config import SchedulerConf
 from pumice.framework.registry import Registry
 from pumice.history.files import Folder
@@ -81,10 +80,7 @@ def _play(scenario: SimScenario, registry: Registry, files: Files, wanted: Study
     if files.report is not None:
         render.note(f"The report is in {files.report}")
     say_later_warnings(comparison.warnings, scenario, said)
-    for gate in gates:
-        wrong |= say_gate(judge(gate, comparison))
-    if wrong:
-        raise typer.Exit(1)
+    end(wrong, [say_gate(judge(gate, comparison)) for gate in gates])
 
 
 def _log(path: Path | None) -> AbstractContextManager[TextIO | None]:

@@ -13,7 +13,7 @@ import typer
 from pumice.cli import render
 from pumice.cli.outputs import write_output
 from pumice.cli.playing import show_comparison
-from pumice.cli.studies import Files, StudyOptions, say_gate, show_seeds
+from pumice.cli.studies import Files, StudyOptions, end, say_gate, show_seeds
 from pumice.errors import InvalidInput
 from pumice.sim.report import html, html_seeds
 from pumice.sim.results import RunRecord, Summary, compare, compare_seeds, decode, summarise
@@ -21,10 +21,10 @@ from pumice.sim.results.gates import judge, judge_seeds
 
 
 def compare_recorded(
-    records: list[Path], page: Path | None, first: str | None, title: str, rules: tuple[str, ...], as_data: bool
+    records: list[Path], page: Path | None, first: str | None, title: str, wanted: StudyOptions, as_data: bool
 ) -> None:
     """Compare recorded runs, print and write what they say; exit code 1 if a rule is broken."""
-    gates = StudyOptions(fail_if=rules).gates()
+    gates = wanted.gates()
     Files(report=page).prepare(1)
     runs = _named([(path, run) for path in records for run in read_records(path)])
     if first is not None:
@@ -44,13 +44,13 @@ def compare_recorded(
             render.data({"runs": summaries, "comparison": msgspec.to_builtins(comparison)})
         else:
             show_comparison(title, comparison)
-        failed = [say_gate(judge(gate, comparison)) for gate in gates]
+        codes = [say_gate(judge(gate, comparison)) for gate in gates]
     else:
         played: dict[str, dict[int, Summary]] = {}
         for run in runs:
             if not run.partial:
                 played.setdefault(run.name, {})[run.seed] = summarise(run)
-        over_seeds = compare_seeds(played)
+        over_seeds = compare_seeds(played, primary=wanted.figure())
         if page is not None:
             whole = [run for run in runs if run.seed == over_seeds.seeds[0]]
             write_output("--report", page, html_seeds(over_seeds, whole, title=title))
@@ -59,11 +59,10 @@ def compare_recorded(
             render.data({"runs": summaries, "comparison": msgspec.to_builtins(over_seeds)})
         else:
             show_seeds(title, over_seeds, next(iter(played.values())))
-        failed = [say_gate(judge_seeds(gate, over_seeds)) for gate in gates]
+        codes = [say_gate(judge_seeds(gate, over_seeds)) for gate in gates]
     if page is not None:
         render.note(f"The report is in {page}")
-    if any(failed):
-        raise typer.Exit(1)
+    end(False, codes)
 
 
 def read_records(path: Path) -> list[RunRecord]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pumice.cli.options import Output, OutputOption
-from pumice.cli.play_options import FailIfOption
+from pumice.cli.play_options import FailIfOption, FailUnlessOption
 
 
 def report(
@@ -23,6 +23,7 @@ def report(
     ] = None,
     title: Annotated[str, typer.Option("--title", metavar="TEXT", help="The title of the page.")] = "",
     fail_if: FailIfOption = None,
+    fail_unless: FailUnlessOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Compare recorded runs: several seeds pair by pair, single ones side by side.
@@ -32,5 +33,7 @@ def report(
         pumice report before.jsonl after.jsonl --fail-if 'wait.p95 > +5%'
     """
     from pumice.cli.recorded import compare_recorded
+    from pumice.cli.studies import StudyOptions
 
-    compare_recorded(records, page, first, title, tuple(fail_if or ()), output is Output.JSON)
+    rules = StudyOptions(fail_if=tuple(fail_if or ()), fail_unless=tuple(fail_unless or ()))
+    compare_recorded(records, page, first, title, rules, output is Output.JSON)

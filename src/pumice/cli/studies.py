@@ -18,10 +18,13 @@ from pumice.errors import InvalidInput
 from pumice.sim.report import effects, html_seeds, render_seeds, units
 from pumice.sim.results import SeedComparison, Summary, compare_seeds
 from pumice.sim.results.gates import Gate, Ruling, judge_seeds, parse_gate
+from pumice.sim.results.intervals import ALPHA
+from pumice.sim.results.metrics import metric
+from pumice.sim.results.seeds import PRIMARY
 from pumice.sim.scenario import SimScenario
 from pumice.sim.study.playing import Played, StudyRun, StudyWorld
 from pumice.sim.study.running import Lost, Runs, run_all, seeds_from
-from pumice.sim.study.stopping import MOST_SEEDS, Sure, parse_seeds, parse_sure
+from pumice.sim.study.stopping import LOOK_ALPHA, LOOKS, MOST_SEEDS, Look, Sure, parse_seeds, parse_sure
 from pumice.sim.study.workers import LocalExecutor, usable_cores
 from pumice.words import counted
 
@@ -72,6 +75,8 @@ class StudyOptions:
     until_sure: str | None = None
     workers: int | None = None
     fail_if: tuple[str, ...] = ()
+    fail_unless: tuple[str, ...] = ()
+    primary: str = PRIMARY
 
     @property
     def many(self) -> bool:
@@ -80,10 +85,20 @@ class StudyOptions:
 
     def gates(self) -> list[Gate]:
         """The rules for CI."""
+        found = []
+        for option, rules, unless in (("--fail-if", self.fail_if, False), ("--fail-unless", self.fail_unless, True)):
+            try:
+                found += [parse_gate(text, unless=unless) for text in rules]
+            except InvalidInput as exc:
+                raise typer.BadParameter(str(exc), param_hint=option) from exc
+        return found
+
+    def figure(self) -> str:
+        """The figure that was declared to judge by."""
         try:
-            return [parse_gate(text) for text in self.fail_if]
+            return metric(self.primary).key
         except InvalidInput as exc:
-            raise typer.BadParameter(str(exc), param_hint="--fail-if") from exc
+            raise typer.BadParameter(str(exc), param_hint="--for") from exc
 
     def numbers(self) -> list[int] | None:
         """The seeds, or nothing where the figures decide how many there are."""
@@ -97,7 +112,7 @@ class StudyOptions:
     def sure(self) -> Sure | None:
         """When the figures are sure enough."""
         try:
-            return None if self.until_sure is None else parse_sure(self.until_sure)
+            return None if self.until_sure is None else parse_sure(self.until_sure, self.figure())
         except InvalidInput as exc:
             raise typer.BadParameter(str(exc), param_hint="--until-sure") from exc
 
@@ -117,21 +132,36 @@ def say_later_warnings(warnings: Iterable[str], scenario: SimScenario, said: Ite
             render.warning(text)
 
 
-def say_gate(ruling: Ruling) -> bool:
-    """Say what became of a rule; whether the command fails by it."""
-    text = f"--fail-if {ruling.gate.text!r}: {effects.ruling(ruling)}"
+CANNOT_TELL = 3
+"""The exit code of a command of which a rule can be neither kept nor broken."""
+
+
+def say_gate(ruling: Ruling) -> int:
+    """Say what became of a rule, and return the exit code that follows: 0, 1 or `CANNOT_TELL`."""
+    option = "--fail-unless" if ruling.gate.unless else "--fail-if"
+    text = f"{option} {ruling.gate.text!r}: {effects.ruling(ruling)}"
     if ruling.broken:
         render.error(text)
-    elif not ruling.sound:
+        return 1
+    if not ruling.sound:
         render.error(f"{text}; this cannot be judged")
-    elif ruling.broken is None:
-        render.warning(f"{text}; cannot tell, play more seeds")
-    return bool(ruling.broken) or not ruling.sound
+        return 1
+    if ruling.broken is None:
+        render.error(f"{text}; cannot tell, play more seeds")
+        return CANNOT_TELL
+    return 0
+
+
+def end(failed: bool, codes: Iterable[int] = ()) -> None:
+    """End the command with 1 if something failed or a rule is broken, else with 3 if a rule cannot be told."""
+    found = {*codes, int(failed)}
+    if found - {0}:
+        raise typer.Exit(1 if 1 in found else CANNOT_TELL)
 
 
 def play_study(world: StudyWorld, files: Files, wanted: StudyOptions, as_data: bool) -> None:
     """Play every configuration on many seeds; print and write what they say together."""
-    seeds, sure, gates = wanted.numbers(), wanted.sure(), wanted.gates()
+    seeds, sure, gates, figure = wanted.numbers(), wanted.sure(), wanted.gates(), wanted.figure()
     for name in ("log", "save", "history"):
         if getattr(files, name) is not None:
             raise typer.BadParameter("is for one seed; say --seed", param_hint=f"--{name}")
@@ -165,7 +195,9 @@ def play_study(world: StudyWorld, files: Files, wanted: StudyOptions, as_data: b
     if not runs.complete_seeds():
         render.error("no seed was played to its end under all configurations")
         raise typer.Exit(1)
-    comparison = compare_seeds(runs.summaries())
+    comparison = compare_seeds(
+        runs.summaries(), primary=figure, alpha=LOOK_ALPHA if sure is not None and sure.metric.key == figure else ALPHA
+    )
     if files.report is not None:
         records = [done.record() for task, done in _ordered(runs) if task.seed == first and done.packed_record]
         write_output("--report", files.report, html_seeds(comparison, records, title=scenario.name))
@@ -180,12 +212,22 @@ def play_study(world: StudyWorld, files: Files, wanted: StudyOptions, as_data: b
     say_later_warnings(comparison.warnings, scenario, never)
     if runs.interrupted:
         render.error(f"interrupted; {effects.seeds(comparison.seeds)} went to the end under all configurations")
-    if sure is not None and not sure(runs.summaries()):
-        render.warning(f"--until-sure: still not sure after {len(comparison.seeds)} seeds")
-    failed = [say_gate(judge_seeds(gate, comparison)) for gate in gates]
+    if sure is not None:
+        say_look(sure, sure.look(runs.summaries()))
+    codes = [say_gate(judge_seeds(gate, comparison)) for gate in gates]
     wrong = any(done.failure or done.never_fit for done in runs.played.values())
-    if runs.interrupted or runs.lost or wrong or any(failed):
-        raise typer.Exit(1)
+    end(runs.interrupted or bool(runs.lost) or wrong, codes)
+
+
+def say_look(sure: Sure, look: Look) -> None:
+    """Say how sure the figure is after the last look, and how many seeds would do if it is not."""
+    said, looks = effects.look(look, sure.metric), f"{', '.join(map(str, LOOKS[:-1]))} and {LOOKS[-1]}"
+    at = f"looked at {looks} seeds; {100 * (1 - LOOK_ALPHA):.1f} % at each, so 95 % in all"
+    if look.sure:
+        render.note(f"Sure after {look.seeds} seeds: {said} ({at})")
+    else:
+        wanted = effects.seeds_wanted(look, sure.part)
+        render.warning(f"--until-sure: not sure after {look.seeds} seeds: {said} ({at}){wanted}")
 
 
 def show_seeds(title: str, comparison: SeedComparison, first: Mapping[int, Summary]) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pumice.sim.report import units
 from pumice.sim.results.gates import Gate, Ruling
 from pumice.sim.results.intervals import unseen
-from pumice.sim.results.metrics import Unit
+from pumice.sim.results.metrics import Metric, Unit
 from pumice.sim.results.pairs import FEWEST, SURE, Effect, Interval, Verdict
 from pumice.sim.results.seeds import Driver, SeedComparison, SeedRow
+from pumice.sim.results.summary import Summary
+
+if TYPE_CHECKING:
+    from pumice.sim.study.stopping import Look
 
 SIGNS: Final[dict[Verdict, str]] = {
     "better": "✓",
@@ -114,6 +118,27 @@ def sign(effect: Effect) -> str:
 def won(effect: Effect) -> str:
     """Return on how many seeds it was better: ``5 of 7``."""
     return f"{effect.better} of {effect.pairs}"
+
+
+def look(found: Look, figure: Metric[Summary]) -> str:
+    """Return how well a figure is known: ``−12.1 % ± 4.6 %``, ``8 min 3 s ± 11.0 %``."""
+    if found.found is None:
+        return f"{figure.label} has no value"
+    if found.scale is None:
+        estimate = units.amount(found.found.estimate, figure.unit)
+    elif found.scale == "ratio":
+        estimate = units.signed_percent(found.found.estimate)
+    else:
+        estimate = units.signed(found.found.estimate, figure.unit)
+    half = "without a limit" if math.isinf(found.half) else f"± {100 * found.half:.1f} %"
+    return f"{figure.label} {estimate} {half}"
+
+
+def seeds_wanted(found: Look, part: float) -> str:
+    """Return how many seeds would make it sure, as the interval narrows with the root of their number."""
+    if math.isinf(found.half) or found.half <= part:
+        return ""
+    return f"; about {math.ceil(found.seeds * (found.half / part) ** 2):,} would be needed"
 
 
 def ruling(found: Ruling) -> str:

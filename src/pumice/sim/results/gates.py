@@ -1,7 +1,7 @@
-"""``--fail-if 'wait.p95 > +5%'``: a rule about figures that a comparison must not break, for CI.
+"""``--fail-if 'wait.p95 > +5%'``, ``--fail-unless 'wait.mean < +5%'``: rules about figures, for CI.
 
-A number with a sign is a change against the first configuration (in percent of it, or in the figure's own unit), one
-without is the figure itself.
+A rule is broken, kept, or it cannot be told, so that more evidence never turns it off. A number with a sign is a change
+against the first configuration (in percent of it, or in the figure's own unit), one without is the figure itself.
 """
 
 from __future__ import annotations
@@ -43,6 +43,13 @@ class Gate:
     sign: str
     bound: float
     kind: Kind
+    unless: bool = False
+    """It is broken if the condition does not hold."""
+
+    def breaks(self, low: float, high: float) -> bool | None:
+        """Return whether values from *low* to *high* break the rule; ``None`` if it cannot be told."""
+        held = self.holds(low, high)
+        return None if held is None else held != self.unless
 
     def holds(self, low: float, high: float) -> bool | None:
         """Return whether the condition holds for all values from *low* to *high*, for none, or (None) for some."""
@@ -50,7 +57,7 @@ class Gate:
         return found.pop() if len(found) == 1 else None
 
 
-def parse_gate(text: str, such_as: str = "'wait.p95 > +5%', 'unfinished > 0'") -> Gate:
+def parse_gate(text: str, such_as: str = "'wait.p95 > +5%', 'unfinished > 0'", *, unless: bool = False) -> Gate:
     """Return the rule that *text* writes; *such_as* is what an example looks like.
 
     :raises InvalidInput: it is none; says what one looks like.
@@ -62,7 +69,8 @@ def parse_gate(text: str, such_as: str = "'wait.p95 > +5%', 'unfinished > 0'") -
     figure = metric(name)
     bound, relative = _bound(figure, number, unit, bool(way), text)
     bound = -bound if way == "-" else bound
-    return Gate(text.strip(), figure, sign, bound, "relative" if relative else "difference" if way else "value")
+    kind: Kind = "relative" if relative else "difference" if way else "value"
+    return Gate(text.strip(), figure, sign, bound, kind, unless)
 
 
 def _bound(figure: Metric[Summary], number: str, unit: str, signed: bool, text: str) -> tuple[float, bool]:
@@ -135,7 +143,7 @@ def judge_seeds(gate: Gate, comparison: SeedComparison) -> Ruling:
         if row is None or (value := row.values[at]) is None:
             rulings.append(Ruling(gate, None, name, "has no such figure", sound=False))
         elif gate.kind == "value":
-            rulings.append(_value(gate, name, *_ends(value), row.at_least[at]))
+            rulings.append(_value(gate, name, *_ends(value, comparison.alike), row.at_least[at]))
         else:
             effect = row.effects[at]
             base = row.values[0]
@@ -144,7 +152,7 @@ def judge_seeds(gate: Gate, comparison: SeedComparison) -> Ruling:
             elif effect.verdict == "not comparable":
                 rulings.append(Ruling(gate, None, name, OTHER_JOBS, sound=False))
             else:
-                rulings.append(_step(gate, name, *_in_kind(gate, row, at, *_ends(effect.change))))
+                rulings.append(_step(gate, name, *_in_kind(gate, row, at, *_ends(effect.change, comparison.alike))))
     return worst(gate, rulings)
 
 
@@ -158,17 +166,19 @@ def _in_kind(gate: Gate, row: SeedRow, at: int, low: float, high: float) -> tupl
     return (low / size, high / size) if gate.kind == "relative" else (low * size, high * size)
 
 
-def _ends(found: Interval) -> tuple[float, float]:
+def _ends(found: Interval, exact: bool) -> tuple[float, float]:
+    if exact:
+        return found.estimate, found.estimate
     return (-math.inf if found.low is None else found.low, math.inf if found.high is None else found.high)
 
 
 def _value(gate: Gate, run: str, low: float, high: float, at_least: bool) -> Ruling:
-    broken = gate.holds(low, math.inf if at_least else high)
+    broken = gate.breaks(low, math.inf if at_least else high)
     return Ruling(gate, broken, run, limits=(low, high), at_least=at_least, sound=not at_least or bool(broken))
 
 
 def _step(gate: Gate, run: str, low: float, high: float) -> Ruling:
-    return Ruling(gate, gate.holds(low, high), run, limits=(low, high))
+    return Ruling(gate, gate.breaks(low, high), run, limits=(low, high))
 
 
 def worst(gate: Gate, rulings: Sequence[Ruling]) -> Ruling:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal
 
 import msgspec
@@ -71,6 +72,8 @@ class SeedComparison(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     primary: str = PRIMARY
     """The figure that was declared to judge by. Verdicts about all others are exploratory."""
+    alike: bool = False
+    """Every seed gave the same run, as nothing is drawn: its figures are exact, and chance plays no part."""
     each: str = "seed"
     """What a pair of runs shares: a ``seed``, or a ``part of 7 d`` of a trace; its number stands among the seeds."""
 
@@ -88,12 +91,13 @@ class SeedComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare_seeds(
-    played: Mapping[str, Mapping[int, Summary]], *, primary: str = PRIMARY, each: str = "seed"
+    played: Mapping[str, Mapping[int, Summary]], *, primary: str = PRIMARY, each: str = "seed", alpha: float = ALPHA
 ) -> SeedComparison:
     """Return what differs between configurations, from the summaries of their runs by seed.
 
-    Only seeds that every configuration has count, in their order. *primary* is the figure to judge by; *each* names
-    what a pair shares, if not a seed.
+    Only seeds that every configuration has count, in their order. *primary* is the figure to judge by, and *alpha* the
+    error of its intervals, less than that of the others where it was looked at more than once. *each* names what a pair
+    shares, if not a seed.
 
     :raises InvalidInput: no configuration, or no seed that all have.
     """
@@ -101,7 +105,8 @@ def compare_seeds(
     seeds, runs, alike = _paired(played)
     queues = sorted({figures.name for part in runs for run in part for figures in run.by_queue})
     used = {figures.name for part in runs for run in part for figures in run.by_size}
-    overall = _judged_together(_rows(list(METRICS.values()), runs, _left(runs), seeds), primary)
+    rows = _rows(list(METRICS.values()), runs, _left(runs), seeds, {primary: alpha})
+    overall = _judged_together(rows, primary)
     return SeedComparison(
         configurations=names,
         seeds=seeds,
@@ -112,17 +117,20 @@ def compare_seeds(
         warnings=_warnings(names, runs),
         notes=_notes(names, runs, alike),
         primary=primary,
+        alike=alike,
         each=each,
     )
 
 
-def seed_row(played: Mapping[str, Mapping[int, Summary]], metric: Metric[Summary]) -> SeedRow | None:
+def seed_row(
+    played: Mapping[str, Mapping[int, Summary]], metric: Metric[Summary], alpha: float = ALPHA
+) -> SeedRow | None:
     """Return one figure of `compare_seeds`, without the work for all the others; ``None`` if no run has a value.
 
     :raises InvalidInput: as of `compare_seeds`.
     """
     seeds, runs, _ = _paired(played)
-    return next(iter(_rows([metric], runs, _left(runs), seeds)), None)
+    return next(iter(_rows([metric], runs, _left(runs), seeds, {metric.key: alpha})), None)
 
 
 def _paired(played: Mapping[str, Mapping[int, Summary]]) -> tuple[tuple[int, ...], list[list[Summary]], bool]:
@@ -151,23 +159,25 @@ def _rows(
     sources: Sequence[Sequence[S | None]],
     left: Sequence[Sequence[Sequence[LeftJob]]],
     seeds: Sequence[int],
+    alphas: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[SeedRow, ...]:
     rows = []
     for metric in metrics:
         values = tuple(tuple(None if s is None else metric.of(s) for s in part) for part in sources)
         if all(value is None for part in values for value in part):
             continue
+        alpha = alphas.get(metric.key, ALPHA)
         known = [[value for value in part if value is not None] for part in values]
         effects: list[Effect | None] = [None]
         for at in range(1, len(values)):
-            effects.append(_effect(metric, (sources[0], sources[at]), (left[0], left[at]), seeds))
+            effects.append(_effect(metric, (sources[0], sources[at]), (left[0], left[at]), seeds, alpha))
         rows.append(
             SeedRow(
                 key=metric.key,
                 label=metric.label,
                 unit=metric.unit,
                 better=metric.better,
-                values=tuple(mean_interval(part) if part else None for part in known),
+                values=tuple(mean_interval(part, alpha) if part else None for part in known),
                 medians=tuple(median_interval(part) if part else None for part in known),
                 at_least=tuple(any(s is not None and metric.at_least(s) for s in part) for part in sources),
                 by_seed=values,
@@ -182,6 +192,7 @@ def _effect(
     sources: tuple[Sequence[S | None], Sequence[S | None]],
     left: tuple[Sequence[Sequence[LeftJob]], Sequence[Sequence[LeftJob]]],
     seeds: Sequence[int],
+    alpha: float,
 ) -> Effect | None:
     """The effect over the seeds that both have a value for; none is judged where they did not leave the same jobs."""
     first: list[float] = []
@@ -201,7 +212,7 @@ def _effect(
     if not first:
         return None
     scale: Scale = "ratio" if metric.as_ratio else "difference"
-    return effect(first, second, scale=scale, lower_is_better=metric.better == "lower", against=against)
+    return effect(first, second, scale=scale, lower_is_better=metric.better == "lower", against=against, alpha=alpha)
 
 
 def _judged_together(rows: tuple[SeedRow, ...], primary: str) -> tuple[SeedRow, ...]:

@@ -7,10 +7,10 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future
 from dataclasses import dataclass, field
 from itertools import count
 
-from pumice.sim.results.pairs import FEWEST
 from pumice.sim.results.summary import Summary
 from pumice.sim.run import INTERRUPTED
 from pumice.sim.study.playing import Played, StudyRun, StudyWorld, play
+from pumice.sim.study.stopping import LOOKS, Sure
 
 AHEAD = 64
 """Runs that are handed to an executor before their turn."""
@@ -50,7 +50,6 @@ class Runs:
 
 
 Watch = Callable[[Played | Lost], None]
-Enough = Callable[[dict[str, dict[int, Summary]]], bool]
 
 
 def run_all(
@@ -60,7 +59,7 @@ def run_all(
     executor: Executor | None = None,
     keep: Callable[[StudyRun], bool] = lambda task: False,
     watch: Watch = lambda done: None,
-    enough: Enough | None = None,
+    enough: Sure | None = None,
     most: int | None = None,
 ) -> Runs:
     """Play every configuration of the world on every seed, and return what came of it.
@@ -71,7 +70,7 @@ def run_all(
     :param executor: where runs are played; here, one after the other, if none is given. It stays open.
     :param keep: the runs whose whole record is wanted.
     :param watch: is told of every run as it ends.
-    :param enough: asked after each seed, of all seeds up to it; the first that has enough is the last, whatever was
+    :param enough: asked at each of its looks, of all seeds up to it; the first that is sure is the last, whatever was
         played beyond it: so the answer does not depend on the number of cores.
     :param most: the greatest number of seeds, where *seeds* never ends.
     """
@@ -160,9 +159,9 @@ def _note(runs: Runs, done: Played | Lost, watch: Watch) -> None:
 
 
 class _Prefix:
-    """Asks after each seed, in order, whether the seeds up to it are enough."""
+    """Asks at each look, in order, whether the seeds up to it are enough."""
 
-    def __init__(self, runs: Runs, enough: Enough | None) -> None:
+    def __init__(self, runs: Runs, enough: Sure | None) -> None:
         self._runs, self._enough = runs, enough
         self._asked = 0
         self._last: int | None = None
@@ -175,8 +174,10 @@ class _Prefix:
         unknown = {task.seed for task in self._runs.played} - set(seeds)
         known = [seed for seed in seeds if not unknown or seed < min(unknown)]
         summaries = self._runs.summaries()
-        for number in range(max(self._asked, FEWEST), len(known) + 1):
-            self._asked = number + 1
+        for number in LOOKS:
+            if not self._asked < number <= len(known):
+                continue
+            self._asked = number
             part = {name: {s: runs[s] for s in known[:number]} for name, runs in summaries.items()}
             if self._enough(part):
                 self._last = known[number - 1]

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
 from pumice.errors import InvalidInput
-from pumice.sim.results.intervals import Interval
+from pumice.sim.results.intervals import ALPHA, FEWEST, Interval
 from pumice.sim.results.metrics import Metric, metric
-from pumice.sim.results.seeds import seed_row
+from pumice.sim.results.pairs import Effect, Scale
+from pumice.sim.results.seeds import PRIMARY, SeedRow, seed_row
 from pumice.sim.results.summary import Summary
 
 MOST_LISTED: Final = 100_000
 """Seeds that may be asked for."""
-MOST_SEEDS: Final = 64
-"""Where the figures decide, no more seeds than these are played."""
+LOOKS: Final = (20, 40, 80)
+"""Seeds after which a study that stops by its figures looks at them. Each look has a third of the error of 5 %."""
+LOOK_ALPHA: Final = ALPHA / len(LOOKS)
+MOST_SEEDS: Final = LOOKS[-1]
+"""If the figures decide, no more seeds than these are played."""
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 _SURE = re.compile(r"(?:([a-z0-9_.]+)\s+)?([0-9.]+)\s*%")
 
@@ -42,42 +48,76 @@ def parse_seeds(text: str) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """What is known of a figure after so many seeds: the change, or the value if there is one configuration."""
+
+    seeds: int
+    sure: bool
+    found: Interval | None = None
+    """At 98.3 %; of the configuration that is known least."""
+    scale: Scale | None = None
+    """Of a change; ``None`` for a value."""
+    half: float = math.inf
+    """Half of the interval, as a part of the change's base."""
+
+
+@dataclass(frozen=True, slots=True)
 class Sure:
-    """Enough is known when a figure's interval is narrow: half of it at most a *part* of the figure."""
+    """Enough is known when a figure's interval is narrow: half of it at most a *part* of the figure.
+
+    Equal values are no knowledge: fewer than `FEWEST` seeds that differ never end a study.
+    """
 
     metric: Metric[Summary]
     part: float
 
     def __call__(self, summaries: dict[str, dict[int, Summary]]) -> bool:
-        row = seed_row(summaries, self.metric)
+        return self.look(summaries).sure
+
+    def look(self, summaries: dict[str, dict[int, Summary]]) -> Look:
+        """Return what these runs say. Asked after a number of seeds that is not among `LOOKS`, it is never sure."""
+        seeds = len(set.intersection(*(set(runs) for runs in summaries.values())))
+        row = seed_row(summaries, self.metric, LOOK_ALPHA)
         if row is None:
-            return False
-        if len(row.effects) == 1:
-            value = row.values[0]
-            return value is not None and self._narrow(value, value.estimate)
+            return Look(seeds, False)
+        looks = [self._value(row, seeds)] if len(row.effects) == 1 else [
+            self._change(row, effect, seeds) for effect in row.effects[1:]
+        ]  # fmt: skip
+        return next((look for look in looks if not look.sure), max(looks, key=lambda look: look.half))
+
+    def _value(self, row: SeedRow, seeds: int) -> Look:
+        value, known = row.values[0], [one for one in row.by_seed[0] if one is not None]
+        if value is None:
+            return Look(seeds, False)
+        half, differ = _half(value, abs(value.estimate)), len(known) - max(Counter(known).values())
+        return Look(seeds, seeds in LOOKS and differ >= FEWEST and half <= self.part, value, None, half)
+
+    def _change(self, row: SeedRow, effect: Effect | None, seeds: int) -> Look:
         first = row.values[0]
-        for effect in row.effects[1:]:
-            if effect is None or first is None:
-                return False
-            if not self._narrow(effect.change, 1.0 if effect.scale == "ratio" else first.estimate):
-                return False
-        return True
-
-    def _narrow(self, found: Interval, of: float) -> bool:
-        return found.low is not None and found.high is not None and (found.high - found.low) / 2 <= self.part * abs(of)
+        if effect is None or first is None:
+            return Look(seeds, False)
+        half = _half(effect.change, 1.0 if effect.scale == "ratio" else abs(first.estimate))
+        sure = seeds in LOOKS and effect.differ >= FEWEST and half <= self.part
+        return Look(seeds, sure, effect.change, effect.scale, half)
 
 
-def parse_sure(text: str) -> Sure:
-    """Return when ``5%`` or ``wait.p95 5%`` is reached; the mean wait is meant where no figure is named.
+def _half(found: Interval, of: float) -> float:
+    if found.low is None or found.high is None or not of:
+        return math.inf
+    return (found.high - found.low) / 2 / of
+
+
+def parse_sure(text: str, primary: str = PRIMARY) -> Sure:
+    """Return when ``5%`` or ``wait.p95 5%`` is reached; the primary figure is meant if none is named.
 
     :raises InvalidInput: it is no such thing.
     """
     found = _SURE.fullmatch(text.strip())
     if found is None:
         raise InvalidInput(
-            f"must be a percentage, with a figure before it where not the mean wait is meant, got {text!r}"
+            f"must be a percentage, with a figure before it if not the primary one is meant, got {text!r}"
         )
     part = float(found[2]) / 100
     if part <= 0:
         raise InvalidInput(f"must be above 0 %, got {text!r}")
-    return Sure(metric(found[1] or "wait.mean"), part)
+    return Sure(metric(found[1] or primary), part)
