@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -39,6 +40,12 @@ T = TypeVar("T")
 
 WRITTEN = ("Pod", "PodGroup", native.POD_GROUP, "PersistentVolume", "PersistentVolumeClaim", "ResourceClaim")
 """Kinds that a leader writes, and that its successor decides by."""
+
+
+STOOD_STILL = 2.0
+"""Seconds without a turn of the event loop after which what is known of the cluster is too old to decide by."""
+BEAT = 0.25
+"""Seconds between two turns that are noted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +94,10 @@ class KubeBackend(Connection):
         self._writer: ApiWriter | None = None
         self._elector: Elector | None = None
         self._grace = 0.0
-        self._current = False
-        """Whether everything that a leader writes was listed since we lead."""
+        self._current = self.settings.election is None
+        """Whether everything that a leader writes was listed since we lead, and since the process last stood still."""
+        self._beat = time.monotonic()
+        """When the event loop last ran."""
         self.outcomes: Outcomes | None = None
         """Who is told what became of binds and evictions; to be set before the start."""
         self.witness: Callable[[Sequence[ClusterEvent]], None] | None = None
@@ -126,7 +135,7 @@ class KubeBackend(Connection):
     @property
     def leading(self) -> bool:
         """Whether we may decide and write, and know all that was written before."""
-        return self._left() > 0 and (self._current or self.settings.election is None)
+        return self._left() > 0 and self._current and time.monotonic() - self._beat <= STOOD_STILL
 
     @property
     def catching_up(self) -> bool:
@@ -176,15 +185,20 @@ class KubeBackend(Connection):
 
     # -- inside the thread ------------------------------------------------------------------------------------------
     def _left(self) -> float:
+        """For how many seconds from now we have the lease."""
         if self.settings.election is None:
             return float("inf")
         return self._elector.left if self._elector is not None else 0.0
+
+    def _may_write(self) -> float:
+        """For how many seconds from now we may write; 0 unless we lead and know all that others wrote."""
+        return self._left() if self.leading else 0.0
 
     async def _main(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         connections = self.settings.in_flight + len(self._kinds) + 32
         async with KubeClient(self._credentials, connections=connections) as client:
-            self._writer = ApiWriter(client, self._left)
+            self._writer = ApiWriter(client, self._may_write)
             outage = Outage()
             chosen = self._chosen if self.settings.node_labels else None
             self._reflect(client, outage, chosen=chosen, needed=self.settings.needed, ahead=self._ahead)
@@ -233,7 +247,7 @@ class KubeBackend(Connection):
     async def _work(self, stopping: asyncio.Event) -> None:
         assert self._outbox is not None
         jobs = [r.run() for r in self.reflectors.values()]
-        jobs += [self._outbox.run(), *(make() for make in self._beside)]
+        jobs += [self._outbox.run(), self._keep_time(), *(make() for make in self._beside)]
         if self._elector is not None:
             jobs.append(self._lead(self._elector))
         tasks = [asyncio.create_task(job) for job in jobs]
@@ -269,10 +283,24 @@ class KubeBackend(Connection):
         await asyncio.Event().wait()
 
     async def _look_again(self) -> None:
-        """Read what the one before us may have written until it stopped: our watches may not have shown it yet."""
+        """List what others may have written meanwhile: the watches may not have shown it yet."""
+        self._current = False
         await asyncio.gather(*(self.reflectors[kind].renew() for kind in WRITTEN if kind in self.reflectors))
         self._current = True
         self.inbox.wake()
+
+    async def _keep_time(self) -> None:
+        """Notice that the process stood still (stopped, swapped out, suspended), and look again before deciding.
+
+        Until then nothing is written: binds that waited were decided on a cluster that is not as it was.
+        """
+        while True:
+            away = time.monotonic() - self._beat
+            if away > STOOD_STILL and self.inbox.synced.is_set():
+                log.warning("the process stood still for %.1f s; listing again before the next decision", away)
+                await self._look_again()
+            self._beat = time.monotonic()
+            await asyncio.sleep(BEAT)
 
     def _chosen(self, obj: AnyObject) -> bool:
         labels = obj.metadata.labels or {}

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import threading
+import time
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -20,6 +21,7 @@ from pumice.clock import SystemClock
 from pumice.config import load
 from pumice.config.reload import ConfSource
 from pumice.framework.registry import default_registry
+from pumice.kube import backend as backend_module
 from pumice.kube.backend import BackendSettings, KubeBackend
 from pumice.kube.confmap import ConfMap
 from pumice.kube.credentials import Credentials
@@ -245,6 +247,43 @@ def test_a_replica_that_takes_the_lead_knows_what_the_one_before_it_did_however_
                 await until(lambda: run.service.cycles >= 3)
                 assert "ns/full" in run.state.task_by_key
                 assert binds(api) == {}
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("leader", [False, True], ids=["alone", "leader"])
+def test_a_scheduler_that_stood_still_lists_again_before_it_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leader: bool
+) -> None:
+    monkeypatch.setattr(backend_module, "STOOD_STILL", 0.4)
+    monkeypatch.setattr(backend_module, "BEAT", 0.05)
+    taken = pod("other", cpu="4")
+    taken["metadata"]["annotations"] = {}
+    taken["spec"] |= {"schedulerName": "default-scheduler", "nodeName": "n1"}
+    late = pod("c")
+
+    async def story() -> None:
+        async with serving(tmp_path) as (api, _):
+            cluster(api, pod("a"), pod("b"), members=3)
+            api.answers["POST", "/api/v1/namespaces/ns/pods/c/binding"] = [_binding(api, late)]
+            held = {"metadata": {"resourceVersion": "1"}, "spec": {"holderIdentity": "us", "leaseDurationSeconds": 15}}
+            for method, path in (("POST", LEASES), ("GET", f"{LEASES}/pumice"), ("PUT", f"{LEASES}/pumice")):
+                api.answers[method, path] = [(200, held)]
+            election = Election("pumice", "sys", "us", 15.0, 10.0, 0.2) if leader else None
+            async with running(tmp_path, api, election=election) as run:
+                await until(lambda: run.service.cycles >= 3)
+                loop = run.backend._loop
+                assert loop is not None
+                loop.call_soon_threadsafe(time.sleep, 0.8)
+                await asyncio.sleep(0.1)
+                api.lists.pop(PODS)
+                api.list(PODS, "30", pod("a"), pod("b"), late, taken)
+                api.watches[PODS].put_nowait({"type": "ADDED", "object": late})  # the watch shows only one of the two
+                await until(lambda: "ns/other" in run.state.task_by_key)
+                decided = run.service.cycles
+                await until(lambda: run.service.cycles >= decided + 3)
+                assert binds(api) == {}
+                assert run.backend.leading
 
     asyncio.run(story())
 
