@@ -10,7 +10,8 @@ WORKERS ?= $(shell expr $$(nproc 2>/dev/null || sysctl -n hw.ncpu) + 1)
 
 .DEFAULT_GOAL := help
 UV ?= uv
-.PHONY: help setup demo demo-cycle test coverage browser test-web screenshots check format conformance digests test-oracle test-laws test-more kube test-kube test-kube-smoke test-kube-faults soak manifests lock bench bench-kube clean
+LOCKED := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade
+.PHONY: help setup demo demo-cycle test coverage browser test-web screenshots check format conformance digests test-oracle test-laws test-more kube test-kube test-kube-smoke test-kube-compare test-kube-faults soak manifests lock bench bench-kube clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,16 +88,21 @@ test-kube-smoke: $(STAMP)  ## A small part of test-kube, as CI runs it; builds t
 test-kube-faults: $(STAMP)  ## Let servers, networks, nodes and schedulers fail, on a real API server (after `make kube`)
 	PUMICE_TEST_KUBE=1 $(BIN)/pytest tests/kube_faults -v --durations=5 --timeout=300
 
+test-kube-compare: $(STAMP)  ## Give the same pods to kube-scheduler and to Pumice on one API server (after `make kube`)
+	PUMICE_TEST_KUBE=1 $(BIN)/pytest tests/kube_compare
+
 soak: $(STAMP)  ## Run replicas, faults and churn for MINUTES (default 30) on a real API server, and report (after `make kube`)
 	$(BIN)/python tests/kube_soak/soak.py --minutes $(or $(MINUTES),30)
 
 manifests: $(STAMP)  ## Write deploy/manifests from the Helm chart
 	@helm=$$(tools/kube/helm.sh) && $(BIN)/python tools/manifests.py "$$helm"
 
-lock:  ## Write deploy/requirements.lock anew: what the image installs, with hashes (needs uv)
-	@{ sed -n 1p deploy/requirements.lock; $(UV) pip compile -q pyproject.toml --extra kube --extra extender --extra dashboard --universal \
-	  --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade; } > deploy/requirements.lock.new
+lock:  ## Write deploy/*.lock anew: what the image installs and what builds it, with hashes (needs uv)
+	@{ sed -n 1p deploy/requirements.lock; $(UV) pip compile -q pyproject.toml --extra kube --extra extender --extra dashboard $(LOCKED); } > deploy/requirements.lock.new
 	@mv deploy/requirements.lock.new deploy/requirements.lock
+	@{ sed -n 1p deploy/build.lock; $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')" \
+	  | $(UV) pip compile -q - $(LOCKED); } > deploy/build.lock.new
+	@mv deploy/build.lock.new deploy/build.lock
 
 bench: $(STAMP)  ## Measure the scheduler
 	$(BIN)/python tools/bench.py

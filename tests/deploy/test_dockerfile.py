@@ -30,13 +30,24 @@ def given(instruction: str) -> list[str]:
 
 
 def test_every_line_is_an_instruction_that_we_know() -> None:
-    known = {"ARG", "FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "ENTRYPOINT", "CMD"}
+    known = {"ARG", "FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "ENTRYPOINT", "CMD", "LABEL"}
     assert {line.partition(" ")[0] for line in LINES} <= known
 
 
-def test_images_have_a_version() -> None:
-    assert given("ARG") == ["PYTHON=3.12"]
-    assert [name.partition(" ")[0] for name in given("FROM")] == ["python:${PYTHON}-slim"] * 2
+def test_images_have_a_version_and_may_have_a_digest() -> None:
+    assert given("ARG") == ["PYTHON=3.12", "DIGEST=", "PYTHON", "REVISION="]
+    assert [name.partition(" ")[0] for name in given("FROM")] == ["python:${PYTHON}-slim${DIGEST:+@}${DIGEST}"] * 2
+
+
+def test_the_labels_say_which_version_and_which_commit_it_is() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    said = dict(word.partition("=")[::2] for word in given("LABEL")[0].split())
+    assert said == {
+        "org.opencontainers.image.title": project["name"],
+        "org.opencontainers.image.version": project["version"],
+        "org.opencontainers.image.licenses": project["license"],
+        "org.opencontainers.image.revision": "${REVISION}",
+    }
 
 
 def test_the_python_of_the_image_is_one_that_the_package_supports() -> None:
@@ -48,15 +59,23 @@ def test_everything_that_is_copied_exists_and_is_let_in() -> None:
     let_in = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
     assert let_in[0] == "*"
     sources = [name for copy in given("COPY") if "--from" not in copy for name in copy.split()[:-1]]
-    assert sources == ["deploy/requirements.lock", "pyproject.toml", "README.md", "LICENSE", "docs", "src"]
+    assert sources == [
+        "deploy/build.lock",
+        "deploy/requirements.lock",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "docs",
+        "src",
+    ]
     for name in sources:
         assert (ROOT / name).exists()
         assert f"!{name}" in let_in
 
 
-def locked() -> list[tuple[str, Version, int]]:
-    """Name, version, and how many files may be taken, of everything in the lock."""
-    text = (ROOT / "deploy" / "requirements.lock").read_text(encoding="utf-8")
+def locked(name: str = "requirements") -> list[tuple[str, Version, int]]:
+    """Name, version, and how many files may be taken, of everything in a lock."""
+    text = (ROOT / "deploy" / f"{name}.lock").read_text(encoding="utf-8")
     found: list[tuple[str, Version, int]] = []
     for block in re.split(r"^(?=[a-z])", text.partition("\n")[2], flags=re.MULTILINE):
         if block:
@@ -87,10 +106,19 @@ def test_everything_that_the_image_installs_is_locked_to_a_version_that_the_pack
     assert all(files for _, _, files in pinned)
 
 
-def test_the_image_installs_the_lock_by_hash_and_nothing_beside_it() -> None:
-    installs = [run for run in given("RUN") if " pip install " in run]
-    assert "--require-hashes --requirement deploy/requirements.lock" in installs[0]
-    assert [run.endswith("--no-deps .") for run in installs] == [False, True]
+def test_everything_that_is_installed_is_in_a_lock_by_hash_and_nothing_is_fetched_beside_it() -> None:
+    build, run, own = [line for line in given("RUN") if " install " in line]
+    assert build.endswith("--require-hashes --requirement deploy/build.lock")
+    assert run.endswith("--require-hashes --requirement deploy/requirements.lock")
+    assert own.endswith("--no-deps --no-index --find-links dist pumice")
+
+
+def test_the_backend_that_builds_the_package_is_locked() -> None:
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
+    pinned = locked("build")
+    assert all(files for _, _, files in pinned)
+    for requirement in map(Requirement, wanted):
+        assert any(name == requirement.name and version in requirement.specifier for name, version, _ in pinned)
 
 
 def test_what_the_build_imports_to_see_that_it_works_is_there() -> None:
@@ -129,7 +157,12 @@ def test_it_starts_without_a_shell_and_takes_what_the_chart_says() -> None:
     assert re.search(r"args:\n +- run\n", template)
 
 
-def test_nothing_is_written_at_run_time() -> None:
+def test_nothing_is_written_at_run_time_and_no_pip_is_left() -> None:
     assert "PYTHONDONTWRITEBYTECODE=1" in given("ENV")[0]
+    assert "RUN python -m venv --without-pip /opt/pumice" in LINES
     last = max(i for i, line in enumerate(LINES) if line.startswith("FROM"))
-    assert not [line for line in LINES[last:] if line.startswith("RUN")]
+    runs = [line.removeprefix("RUN ") for line in LINES[last:] if line.startswith("RUN")]
+    assert runs == [
+        "python -m pip uninstall --yes --disable-pip-version-check pip",
+        "rm -rf /usr/local/lib/python${PYTHON}/ensurepip",
+    ]

@@ -26,13 +26,19 @@ def test_the_commands_of_the_dockerfile_give_a_pumice_that_runs_without_writing(
                 copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
                 (source / name).parent.mkdir(exist_ok=True)
                 copy(ROOT / name, source / name)
+    base = tmp_path / "base"  # stands for the Python of the base image, which is changed as well
+    subprocess.run([sys.executable, "-m", "venv", str(base)], check=True)
     quiet = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL"))}
     for line in LINES:
         if line.startswith("RUN "):
-            command = shlex.split(line.removeprefix("RUN ").replace("/opt/pumice", str(made)))
-            command[0] = sys.executable if command[0] == "python" else command[0]
+            text = line.removeprefix("RUN ").replace("/opt/", f"{tmp_path}/opt/").replace("/usr/local/", f"{base}/")
+            command = shlex.split(text)
+            command[0] = str(base / "bin" / "python") if command[0] == "python" else command[0]
+            assert command[0].startswith(str(tmp_path)) or str(tmp_path) in command[-1], line
             done = subprocess.run(command, cwd=source, env=quiet, capture_output=True, text=True, timeout=500)
             assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+    for python in (base / "bin" / "python", made / "bin" / "python"):
+        assert subprocess.run([python, "-m", "pip", "--version"], env=quiet, capture_output=True).returncode == 1
     before = set(made.rglob("*"))
     environment = {"PATH": str(made / "bin"), "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent"}
     conf = ROOT / "deploy" / "helm" / "pumice" / "files" / "scheduler.conf"
