@@ -17,6 +17,8 @@ from pumice.cli.log_lines import LogLines
 from pumice.cli.usage import WrongUsage, reading, web_address
 
 if TYPE_CHECKING:
+    import ssl
+
     from pumice.kube.credentials import Credentials
     from pumice.kube.lease import Election
 
@@ -156,6 +158,34 @@ class ReplicaOptions:
             )
         identity = f"{host_name()}_{uuid.uuid4()}"
         return Election(self.lease_name or name, self.namespace, identity, lease, renew, retry)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsTls:
+    """How metrics are protected."""
+
+    certificate: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics-tls-cert-file",
+            metavar="FILE",
+            help="Serve metrics over TLS, for tokens whose owner may get the path /metrics; this is the certificate.",
+        ),
+    ] = None
+    key: Annotated[str | None, typer.Option("--metrics-tls-private-key-file", metavar="FILE", help="Its key.")] = None
+
+    def context(self) -> ssl.SSLContext | None:
+        """The certificate to serve with; None for plain HTTP.
+
+        :raises WrongUsage: only one of the two files is given.
+        """
+        if bool(self.certificate) != bool(self.key):
+            raise WrongUsage("--metrics-tls-cert-file and --metrics-tls-private-key-file: both must be given, or none")
+        if not self.certificate or not self.key:
+            return None
+        from pumice.kube.serving import tls_of
+
+        return tls_of(self.certificate, self.key)
 
 
 def host_name() -> str:

@@ -17,6 +17,7 @@ from pumice.cli.cluster_options import (
     HealthzAddress,
     ListenAddress,
     Metrics,
+    MetricsTls,
     ReplicaOptions,
     ServerAccess,
     Verbosity,
@@ -64,6 +65,7 @@ def controllers(
     replicas: ReplicaOptions,
     enable_metrics: Metrics = False,
     listen_address: ListenAddress = ":8081",
+    metrics_tls: MetricsTls,
     enable_healthz: Healthz = False,
     healthz_address: HealthzAddress = ":11252",
     verbosity: Verbosity = 1,
@@ -80,7 +82,7 @@ def controllers(
     from pumice.kube.allocator import use_one_heap
     from pumice.kube.controllers.running import Controllers, ControllerSettings
     from pumice.kube.probed import Answers
-    from pumice.kube.serving import health_routes, listening, metrics_routes, serve
+    from pumice.kube.serving import health_routes, listening, serve, serve_metrics
 
     set_verbosity(verbosity)
     enabled = frozenset(name for text in chosen or NAMES for name in text.split(",") if name)
@@ -98,7 +100,9 @@ def controllers(
     )
     answers = Answers(made.trouble, made.unready, made.metrics.text)
     if enable_metrics:
-        beside.append(partial(serve, listening(listen_address), metrics_routes(answers)))
+        beside.append(
+            partial(serve_metrics, listening(listen_address), answers, access.credentials(), metrics_tls.context())
+        )
     if enable_healthz:
         beside.append(partial(serve, listening(healthz_address), health_routes(answers)))
     for number in (signal.SIGTERM, signal.SIGINT):

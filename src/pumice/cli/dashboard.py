@@ -60,9 +60,8 @@ def dashboard(
     from pumice.dashboard.server import Dashboard
     from pumice.kube.client import KubeClient
     from pumice.kube.credentials import Credentials
-    from pumice.kube.door import tls_of
     from pumice.kube.reviews import Reviews
-    from pumice.kube.serving import listening, serve
+    from pumice.kube.serving import listening, serve, tls_of
 
     if paths and scenario is not None:
         raise WrongUsage("PATH and --scenario: only one of them may be given")

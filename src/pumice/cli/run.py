@@ -16,6 +16,7 @@ from pumice.cli.cluster_options import (
     HealthzAddress,
     ListenAddress,
     Metrics,
+    MetricsTls,
     ReplicaOptions,
     ServerAccess,
     Verbosity,
@@ -114,6 +115,7 @@ def run(
     ] = True,
     enable_metrics: Metrics = False,
     listen_address: ListenAddress = ":8080",
+    metrics_tls: MetricsTls,
     enable_healthz: Healthz = False,
     healthz_address: HealthzAddress = ":11251",
     debug_endpoints: Annotated[
@@ -254,9 +256,11 @@ def run(
     )
     answers = service.answers(debug=debug_endpoints)
     if enable_metrics or debug_endpoints or enable_healthz or answers_address is not None:
-        from pumice.kube.serving import health_routes, listening, metrics_routes, serve  # not for nothing: they are big
+        from pumice.kube.serving import health_routes, listening, serve, serve_metrics  # not for nothing: they are big
     if enable_metrics or debug_endpoints:
-        beside.append(partial(serve, listening(listen_address), metrics_routes(answers)))
+        beside.append(
+            partial(serve_metrics, listening(listen_address), answers, access.credentials(), metrics_tls.context())
+        )
     if enable_healthz:
         beside.append(partial(serve, listening(healthz_address), health_routes(answers)))
     if bool(answers_cert) != bool(answers_key):
@@ -269,7 +273,8 @@ def run(
             "--answers-tls-cert-file and --answers-tls-private-key-file must be given, or an address of 127.0.0.1"
         )
     if answers_address is not None:
-        from pumice.kube.door import serve_door, tls_of
+        from pumice.kube.door import serve_door
+        from pumice.kube.serving import tls_of
 
         pages = _pages(service, loop) if dashboard else None
 

@@ -31,7 +31,7 @@ from pumice.errors import InvalidInput, PumiceError
 from pumice.kube.client import KubeClient
 from pumice.kube.credentials import Credentials
 from pumice.kube.door_document import QUESTIONS, VERSION, QueuesAnswer, door_document
-from pumice.kube.reviews import KnownUser, Reviews, Right
+from pumice.kube.reviews import KnownUser, Reviews, Unauthorized
 from pumice.kube.rights import EVERYTHING_RIGHTS, QUEUES, job_right, readable, sight_of, trial_rights
 from pumice.kube.serving import serve
 from pumice.model import api, native
@@ -95,7 +95,7 @@ class Door:
     async def _guarded(self, answer: Callable[[Request, KnownUser], Awaitable[Any]], request: Request) -> Response:
         """An answer for whoever shows a good token; whatever goes wrong is told in one field."""
         try:
-            user = await self._user(request)
+            user = await self._reviews.caller(request.headers.get("authorization", ""))
             if self._open[user.username] >= AT_ONCE:
                 raise DoorRefusal(429, f"{user.username} has {AT_ONCE} questions open; wait for an answer")
             self._open[user.username] += 1
@@ -106,7 +106,7 @@ class Door:
                 self._open[user.username] -= 1
                 if not self._open[user.username]:
                     del self._open[user.username]
-        except DoorRefusal as no:
+        except (DoorRefusal, Unauthorized) as no:
             return _json({"error": str(no)}, no.status)
         except NoSuchThing as exc:
             return _json({"error": str(exc)}, 404)
@@ -116,19 +116,6 @@ class Door:
             return _json({"error": f"no answer within {WAIT:g} s"}, 503)
         except PumiceError as exc:
             return _json({"error": str(exc)}, 503)
-
-    async def _user(self, request: Request) -> KnownUser:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
-            raise DoorRefusal(401, "a bearer token is needed, as for the API server")
-        user = await self._reviews.user(token.strip())
-        if user is None:
-            raise DoorRefusal(401, "the API server does not know this token")
-        return user
-
-    async def _must(self, user: KnownUser, right: Right) -> None:
-        if not await self._reviews.may(user, right):
-            raise DoorRefusal(403, f"{user.username} may not {right}")
 
     async def _told(self, question: Callable[[Desk], T], sight: Sight, then: Callable[[T], Any] | None = None) -> Any:
         """The answer, as much of it as may be seen; what follows *then* does not need who owns the state."""
@@ -159,14 +146,14 @@ class Door:
         namespace, job = request.query_params.get("namespace", ""), request.query_params.get("job", "")
         if not namespace or not job:
             raise DoorRefusal(422, "needs the parameters namespace and job")
-        await self._must(user, job_right(namespace))
+        await self._reviews.require(user, job_right(namespace))
         sight = await sight_of(self._reviews, user, [namespace])
         return await self._told(lambda desk: question(desk, job, namespace), sight, then)
 
     async def _waiting(self, request: Request, user: KnownUser) -> Any:
         namespace, queue = request.query_params.get("namespace", ""), request.query_params.get("queue", "")
         if namespace:
-            await self._must(user, job_right(namespace))
+            await self._reviews.require(user, job_right(namespace))
         sight = await sight_of(self._reviews, user, [namespace] if namespace else [])
         wanted: Collection[str] | None = [namespace] if namespace else None
         if wanted is None and sight.namespaces is not None:
@@ -177,13 +164,13 @@ class Door:
         return await self._told(lambda desk: desk.waiting(queue, wanted, most=most), sight)
 
     async def _queues(self, request: Request, user: KnownUser) -> Any:
-        await self._must(user, QUEUES)
+        await self._reviews.require(user, QUEUES)
         names = request.query_params.getlist("queue") or None
         sight = await sight_of(self._reviews, user, [])
         return await self._told(lambda desk: QueuesAnswer(queues=desk.standings(names)), sight)
 
     async def _fairness(self, _: Request, user: KnownUser) -> Any:
-        await self._must(user, QUEUES)
+        await self._reviews.require(user, QUEUES)
         return await self._told(Desk.fairness, await sight_of(self._reviews, user, []))
 
     async def _try(self, request: Request, user: KnownUser) -> Any:
@@ -191,7 +178,7 @@ class Door:
         namespaces = sorted({obj.metadata.namespace or "default" for obj in objects})
         for namespace in namespaces:
             for right in trial_rights(namespace):
-                await self._must(user, right)
+                await self._reviews.require(user, right)
         sight = await sight_of(self._reviews, user, namespaces)
         if without:
             return await self._told(lambda desk: desk.attempt(objects), sight)
@@ -200,7 +187,7 @@ class Door:
     async def _what_if(self, request: Request, user: KnownUser) -> Any:
         asked = read_what_if(await _body(request))
         for right in EVERYTHING_RIGHTS:
-            await self._must(user, right)
+            await self._reviews.require(user, right)
         return await self._told(lambda desk: desk.what_if(asked), EVERYTHING, WhatIfQuestion.answer)
 
 
@@ -276,17 +263,3 @@ async def serve_door(
         reviews = Reviews(client)
         more = beside(reviews) if beside is not None else ()
         await serve(opened, [*Door(ask, reviews).routes(), *more], tls)
-
-
-def tls_of(certificate: str, key: str) -> ssl.SSLContext:
-    """What a server shows of itself.
-
-    :raises InvalidInput: the files cannot be read, or do not fit.
-    """
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError, ValueError) as exc:
-        why = getattr(exc, "strerror", None) or exc
-        raise InvalidInput(f"certificate {certificate!r} with key {key!r}: {why}") from exc
-    return context

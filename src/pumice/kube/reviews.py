@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from pumice.errors import PumiceError
 from pumice.kube.client import KubeClient
 
 T = TypeVar("T")
@@ -36,14 +37,18 @@ class KnownUser(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """Something that may be allowed: a verb on a kind, in a namespace or in the whole cluster."""
+    """Something that may be allowed: a verb on a kind, in a namespace or in the whole cluster, or on a path."""
 
     verb: str
-    group: str
-    resource: str
+    group: str = ""
+    resource: str = ""
     namespace: str = ""
+    path: str = ""
+    """A path that is no resource of the API server, for instance /metrics."""
 
     def __str__(self) -> str:
+        if self.path:
+            return f"{self.verb} the path {self.path}"
         kind = f"{self.resource}.{self.group}" if self.group else self.resource
         return f"{self.verb} {kind}" + (f" in namespace {self.namespace!r}" if self.namespace else "")
 
@@ -87,6 +92,14 @@ class _Kept(Generic[T]):
         return found
 
 
+class Unauthorized(PumiceError):
+    """A request without the right that it needs; *status* is the HTTP status that says so."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
 class Reviews:
     """Asks the API server about tokens and rights. Belongs to one event loop."""
 
@@ -94,6 +107,29 @@ class Reviews:
         self._client = client
         self._users: _Kept[KnownUser | None] = _Kept()
         self._rights: _Kept[bool] = _Kept()
+
+    async def caller(self, authorization: str) -> KnownUser:
+        """The owner of the bearer token of a request; *authorization* is the header of that name.
+
+        :raises Unauthorized: there is no token, or the API server does not know it.
+        :raises PumiceError: the API server could not be asked.
+        """
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise Unauthorized(401, "a bearer token is needed, as for the API server")
+        user = await self.user(token.strip())
+        if user is None:
+            raise Unauthorized(401, "the API server does not know this token")
+        return user
+
+    async def require(self, user: KnownUser, right: Right) -> None:
+        """Return if a user has a right.
+
+        :raises Unauthorized: the user does not have it.
+        :raises PumiceError: the API server could not be asked.
+        """
+        if not await self.may(user, right):
+            raise Unauthorized(403, f"{user.username} may not {right}")
 
     async def user(self, token: str) -> KnownUser | None:
         """Whose token it is; None if it is nobody's.
@@ -117,13 +153,14 @@ class Reviews:
         """
 
         async def find() -> bool:
-            what = {"verb": right.verb, "group": right.group, "resource": right.resource, "namespace": right.namespace}
+            names = ("verb", "path") if right.path else ("verb", "group", "resource", "namespace")
+            what = {name: getattr(right, name) for name in names}
             spec = {
                 "user": user.username,
                 "uid": user.uid,
                 "groups": list(user.groups),
                 "extra": {key: list(values) for key, values in user.extra.items()},
-                "resourceAttributes": {key: value for key, value in what.items() if value},
+                "nonResourceAttributes" if right.path else "resourceAttributes": {k: v for k, v in what.items() if v},
             }
             body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
             answer = await self._client.request("POST", _ACCESS, body)

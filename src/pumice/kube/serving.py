@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import uvicorn
 from starlette.applications import Starlette
@@ -16,10 +16,14 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from pumice.errors import InvalidInput, PumiceError
+from pumice.kube.client import KubeClient
+from pumice.kube.credentials import Credentials
 from pumice.kube.probed import Answers
+from pumice.kube.reviews import Reviews, Right, Unauthorized
 from pumice.serving import bounded
 from pumice.sockets import tcp_listener
 
+Endpoint = Callable[[Request], Awaitable[Response]]
 WAIT = 30.0
 """Seconds for which a cycle is waited for."""
 GRACE = 2
@@ -79,6 +83,39 @@ def metrics_routes(answers: Answers) -> list[Route]:
     return routes
 
 
+METRICS = Right("get", path="/metrics")
+"""What a caller must be allowed where metrics are served over TLS."""
+
+
+async def serve_metrics(
+    opened: socket.socket, answers: Answers, credentials: Credentials, tls: ssl.SSLContext | None = None
+) -> None:
+    """Serve metrics until cancelled; with *tls*, only for tokens whose owner has the right `METRICS`."""
+    if tls is None:
+        await serve(opened, metrics_routes(answers))
+        return
+    async with KubeClient(credentials, connections=4) as client:
+        reviews = Reviews(client)
+        routes = [Route(route.path, _guarded(reviews, route.endpoint)) for route in metrics_routes(answers)]
+        await serve(opened, routes, tls)
+
+
+def _guarded(reviews: Reviews, endpoint: Endpoint) -> Endpoint:
+    """The endpoint, for callers with the right `METRICS`."""
+
+    async def guarded(request: Request) -> Response:
+        try:
+            await reviews.require(await reviews.caller(request.headers.get("authorization", "")), METRICS)
+        except Unauthorized as no:
+            headers = {"WWW-Authenticate": "Bearer"} if no.status == 401 else None
+            return PlainTextResponse(str(no), no.status, headers)
+        except PumiceError as exc:
+            return PlainTextResponse(str(exc), 503)
+        return await endpoint(request)
+
+    return guarded
+
+
 class _Server(uvicorn.Server):
     """Says nothing of the streams that it ends when it ends itself."""
 
@@ -101,3 +138,17 @@ async def serve(opened: socket.socket, routes: Sequence[BaseRoute], tls: ssl.SSL
         await server.serve(sockets=[opened])
     finally:
         opened.close()
+
+
+def tls_of(certificate: str, key: str) -> ssl.SSLContext:
+    """What a server shows of itself.
+
+    :raises InvalidInput: the files cannot be read, or do not fit.
+    """
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError, ValueError) as exc:
+        why = getattr(exc, "strerror", None) or exc
+        raise InvalidInput(f"certificate {certificate!r} with key {key!r}: {why}") from exc
+    return context
