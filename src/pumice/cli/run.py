@@ -181,6 +181,7 @@ def run(
     from pumice.kube.backend import BackendSettings, KubeBackend
     from pumice.kube.confmap import ConfMap
     from pumice.kube.measuring import Measuring
+    from pumice.kube.schemas import SchemaComparison
     from pumice.kube.service import Service
     from pumice.scheduler.assembly import assemble, catalogue_of
     from pumice.scheduler.following import ConfText, Following, PluginFolder
@@ -235,7 +236,7 @@ def run(
     clock = SystemClock()
     loop = Loop(backend, backend, assembly, clock, state=state)
     measuring = Measuring(lambda: loop.assembly.conf.metrics, access.credentials(), clock.now)
-    beside.append(measuring.run)
+    beside += [measuring.run, SchemaComparison(access.credentials(), backend.resources).run]
     written = _history(history, history_keep)
     learned = paper = None
     if answers_address is not None:

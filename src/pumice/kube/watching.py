@@ -55,6 +55,11 @@ class Connection:
             raise self.failure
 
     @property
+    def resources(self) -> list[Resource]:
+        """What is followed, each with its place on the server."""
+        return [self._resources[kind] for kind in self._kinds]
+
+    @property
     def alive(self) -> bool:
         """Whether it works."""
         return self._thread.is_alive() and self.failure is None
