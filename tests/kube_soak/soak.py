@@ -38,6 +38,7 @@ tiers:
 - plugins: [{name: priority}, {name: gang}, {name: conformance}]
 - plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}, {name: binpack}]
 """
+FROZEN = "leader stands still for 7 s"
 HALF = 150.0
 """Seconds that a gang may be half: the scheduler's own 60, a lease that runs out, and what faults take."""
 GROWTH = 0.05
@@ -241,6 +242,12 @@ class Soak:
             time.sleep(5)
             self.world.nodes.remove(name)
             self.world.node(name, cpu="8")
+        elif kind == FROZEN:
+            leader = next((k for k in self.kept[:2] if " leads " in k.current.log and k.current.code is None), None)
+            if leader is not None:
+                leader.current.freeze()
+                time.sleep(7)
+                leader.current.thaw()
         elif kind == "killed":
             self.chance.choice(self.kept).current.kill()
         elif kind == "stopped":
@@ -253,6 +260,7 @@ class Soak:
         churning = threading.Thread(target=self.churn, name="churn")
         churning.start()
         soft = ["watches cut", "network silent for 8 s", "binds refused", "binds lost", "watches late", "node goes"]
+        soft.append(FROZEN)
         kinds = [*soft, "server away", "killed", "stopped"]
         hard_until = self.began + min(240.0, self.options.minutes * 20)
         next_fault, next_line = self.began + 30, self.began + 60
@@ -350,9 +358,22 @@ class Soak:
             "memory (s, MiB when warm, MiB at the end, growth)": {
                 k.name: [[round(v, 3) for v in row] for row in k.growth()] for k in self.kept
             },
-            "longest half gang (s)": round(witness.longest_half, 1),
+            "half gangs": {"seen": len(witness.halves), "longest (s)": round(witness.longest_half, 1)},
             "longest wait for a node (s)": round(witness.longest_wait, 1),
-            "over-commits in a race with the other scheduler": len(witness.races),
+            "evictions": {
+                "all": witness.evicted.total(),
+                "pods": len(witness.evicted),
+                "most of one pod": max(witness.evicted.values(), default=0),
+                "per bind": round(witness.evicted.total() / max(witness.counts["binds"], 1), 3),
+            },
+            "work thrown away": {
+                "CPU hours": round(witness.thrown_away / 3600, 2),
+                "share of all work": round(witness.thrown_away / max(witness.used, 1.0), 4),
+            },
+            "over-commits in a race with the other scheduler": {
+                "seen": len(witness.races),
+                "longest gap (s)": round(max(witness.races, default=0.0), 2),
+            },
             "violations": wrong,
         }
 

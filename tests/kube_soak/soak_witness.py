@@ -45,6 +45,8 @@ class Group:
     queue: str
     half: float = 0.0
     """Since when it has been half; 0 while it is not."""
+    contradicts: bool = False
+    """Whether its conditions were seen to contradict each other."""
     whole: bool = False
 
 
@@ -64,7 +66,16 @@ class SoakWitness:
         self._nodes_of: dict[str, str] = {}
         self._known: set[str] = set()
         self.violations: list[str] = []
-        self.races: list[str] = []
+        self.races: list[float] = []
+        """Of each over-commit in a race with the other scheduler, the seconds between the two binds."""
+        self.evicted: Counter[str] = Counter()
+        """Pod by its name, which its owner gives to the next one -> how often it was evicted."""
+        self.thrown_away = 0.0
+        """CPU seconds that evicted pods had on their nodes."""
+        self.used = 0.0
+        """CPU seconds that all our pods had on their nodes, once they ended or left."""
+        self.halves: list[float] = []
+        """How long each gang was half that was whole, or gone, afterwards."""
         self.counts: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self.longest_half = 0.0
@@ -137,7 +148,7 @@ class SoakWitness:
             told = f"{pod.node} has {room}m CPU and holds {held}m since {pod.key}: {there}"
             recent = [p for p in here if p.ours != pod.ours and now - p.placed <= RACE]
             if not pod.ours or recent:
-                self.races.append(told)
+                self.races.append(min((now - p.placed for p in recent), default=0.0))
             else:
                 self._wrong(told)
         group = self.groups.get(pod.group)
@@ -163,6 +174,8 @@ class SoakWitness:
         if group.whole and there == 0:
             group.whole = False
         if not 0 < there < group.least or group.whole:
+            if group.half:
+                self.halves.append(now - group.half)
             group.half = 0.0
         elif not group.half:
             group.half = now
@@ -176,6 +189,7 @@ class SoakWitness:
         meta, spec = obj["metadata"], obj["spec"]
         uid, now = meta["uid"], time.monotonic()
         old = self.pods.pop(uid, None)
+        self._account(old, obj, kind == "DELETED", now)
         if old is not None:
             self._on[old.node].pop(uid, None)
             self._members[old.group].pop(uid, None)
@@ -205,6 +219,19 @@ class SoakWitness:
             if not pod.placed:
                 self._new.append((uid, pod))
 
+    def _account(self, old: Pod | None, obj: dict[str, Any], deleted: bool, now: float) -> None:
+        """Count the work of a pod of ours when it ends or leaves its node, and whether it was thrown away."""
+        if old is None or not old.ours or not old.placed or old.ended or old.leaving:
+            return
+        ends = obj["status"].get("phase") in ("Succeeded", "Failed")
+        if not (ends or deleted or "deletionTimestamp" in obj["metadata"]):
+            return
+        work = old.cpu / 1000 * (now - old.placed)
+        self.used += work
+        if not ends and any(c["type"] == "DisruptionTarget" for c in obj["status"].get("conditions", ())):
+            self.evicted[old.key] += 1
+            self.thrown_away += work
+
     def _node(self, kind: str, obj: dict[str, Any]) -> None:
         name = obj["metadata"]["name"]
         if kind == "DELETED":
@@ -223,6 +250,11 @@ class SoakWitness:
             return
         known = self.groups.setdefault(key, Group(0, ""))
         known.least, known.queue = spec.get("minMember", 0), spec.get("queue", "default")
+        true = {c["type"] for c in obj.get("status", {}).get("conditions", ()) if c["status"] == "True"}
+        contradicts = {"Scheduled", "Unschedulable"} <= true
+        if contradicts and not known.contradicts:
+            self._wrong(f"gang {key} is told to be Scheduled and Unschedulable")
+        known.contradicts = contradicts
 
     def _queue(self, kind: str, obj: dict[str, Any]) -> None:
         most = obj["spec"].get("capability", {}).get("cpu")
