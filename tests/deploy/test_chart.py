@@ -18,7 +18,7 @@ import yaml
 from pumice.cli.app import app
 from pumice.config import load
 from pumice.framework.registry import default_registry
-from pumice.kube.kinds import RESOURCES, Resource
+from pumice.kube.kinds import resources_of
 from pumice.scheduler.assembly import catalogue_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +34,8 @@ def manifest(name: str) -> list[dict[str, Any]]:
 
 
 def rules(name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = yaml.safe_load((CHART / "files" / name).read_text(encoding="utf-8"))
+    text = (CHART / "files" / "rights" / f"{name}.yaml").read_text(encoding="utf-8")
+    found: list[dict[str, Any]] = yaml.safe_load(text)
     return found
 
 
@@ -50,13 +51,18 @@ def test_the_chart_carries_the_crds() -> None:
     assert carried == ours, "run `make manifests`"
 
 
-@pytest.mark.parametrize(
-    "component", sorted(p.name.removesuffix("-rules.yaml") for p in CHART.glob("files/*-rules.yaml"))
-)
-def test_the_plain_manifests_give_the_rights_of_the_chart(component: str) -> None:
-    name = {"scheduler": "rbac.yaml"}.get(component, f"{component}.yaml")
+FEATURES = sorted(path.stem for path in CHART.glob("files/rights/*.yaml"))
+PLAIN = {
+    "rbac.yaml": ("scheduler", "scheduler-volcano"),
+    "controllers.yaml": ("controllers", "controllers-job", "controllers-podgroup", "controllers-queue"),
+}
+"""Plain manifest -> the files of rights that the default values give."""
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_the_plain_manifests_give_the_rights_of_the_chart(name: str) -> None:
     role = next(d for d in manifest(name) if d["kind"] == "ClusterRole")
-    assert role["rules"] == rules(f"{component}-rules.yaml"), "run `make manifests`"
+    assert role["rules"] == [rule for part in PLAIN[name] for rule in rules(part)], "run `make manifests`"
 
 
 def test_the_plain_manifests_hold_the_conf_of_the_chart() -> None:
@@ -70,9 +76,9 @@ def test_the_conf_of_the_chart_has_nothing_to_warn_of() -> None:
 
 
 def all_rules() -> list[dict[str, Any]]:
-    """Every rule of every role that we ship."""
+    """Every rule of every role that we ship, with those that values add."""
     roles = [d for path in (DEPLOY / "manifests").glob("*.yaml") for d in manifest(path.name) if "Role" in d["kind"]]
-    return [rule for role in roles for rule in role.get("rules", ())]
+    return [rule for role in roles for rule in role.get("rules", ())] + [r for name in FEATURES for r in rules(name)]
 
 
 def test_no_role_may_read_secrets_or_do_anything_to_everything() -> None:
@@ -84,27 +90,37 @@ def test_no_role_may_read_secrets_or_do_anything_to_everything() -> None:
             assert rule.get("resourceNames") or rule["apiGroups"] != [""], f"{rule}: must name the map"
 
 
-@pytest.mark.parametrize("resource", RESOURCES.values(), ids=RESOURCES)
-def test_the_scheduler_may_list_and_watch_every_kind_that_it_follows(resource: Resource) -> None:
-    group = resource.prefix.removeprefix("/apis/").partition("/")[0] if resource.prefix != "/api/v1" else ""
-    held: set[str] = set()
-    for rule in rules("scheduler-rules.yaml"):
-        if group in rule["apiGroups"] and resource.plural in rule["resources"]:
-            held |= set(rule["verbs"])
-    assert {"list", "watch"} <= held
+@pytest.mark.parametrize("dialect", ["volcano", "kai"])
+def test_the_scheduler_may_list_and_watch_every_kind_that_it_follows_and_no_kind_of_the_other_dialect(
+    dialect: str,
+) -> None:
+    held = {
+        (group, plural): set(rule["verbs"])
+        for rule in (*rules("scheduler"), *rules(f"scheduler-{dialect}"))
+        for group in rule["apiGroups"]
+        for plural in rule["resources"]
+        if {"list", "watch"} <= set(rule["verbs"])
+    }
+    followed = {
+        (r.prefix.removeprefix("/apis/").partition("/")[0] if r.prefix != "/api/v1" else "", r.plural)
+        for r in resources_of(dialect).values()
+    }
+    assert set(held) == followed
 
 
-def test_the_scheduler_may_neither_make_nor_change_nor_delete_pods() -> None:
-    for rule in rules("scheduler-rules.yaml"):
+@pytest.mark.parametrize("feature", [name for name in FEATURES if name.startswith("scheduler")])
+def test_the_scheduler_may_neither_make_nor_change_nor_delete_pods(feature: str) -> None:
+    for rule in rules(feature):
         if "pods" in rule["resources"]:
             assert set(rule["verbs"]) <= {"get", "list", "watch"}, rule
         assert not {"delete", "deletecollection"} & set(rule["verbs"]), rule
 
 
-def test_the_scheduler_may_ask_who_somebody_is_and_what_he_may_and_nothing_more_of_that_kind() -> None:
-    groups = ("authentication.k8s.io", "authorization.k8s.io")
-    found = [rule for rule in rules("scheduler-rules.yaml") if set(groups) & set(rule["apiGroups"])]
-    assert [(rule["resources"], rule["verbs"]) for rule in found] == [
+def test_only_what_serves_callers_may_ask_about_tokens_and_rights() -> None:
+    groups = {"authentication.k8s.io", "authorization.k8s.io"}
+    found = {name for name in FEATURES for rule in rules(name) if groups & set(rule["apiGroups"])}
+    assert found == {"reviews"}
+    assert [(rule["resources"], rule["verbs"]) for rule in rules("reviews")] == [
         (["tokenreviews"], ["create"]),
         (["subjectaccessreviews"], ["create"]),
     ]
@@ -113,7 +129,10 @@ def test_the_scheduler_may_ask_who_somebody_is_and_what_he_may_and_nothing_more_
 # -- values ------------------------------------------------------------------------------------------------------------
 def paths(values: dict[str, Any], above: str = "") -> list[str]:
     """The dotted names of all values, maps that users fill left whole."""
-    free = ("resources", "podSecurityContext", "securityContext", "labels", "custom", "basic")
+    free = (
+        *("resources", "podSecurityContext", "securityContext", "labels", "custom", "basic", "livenessProbe"),
+        *("readinessProbe", "updateStrategy"),
+    )
     found: list[str] = []
     for key, value in values.items():
         deep = isinstance(value, dict) and value and key not in free
@@ -127,8 +146,9 @@ def test_every_value_is_used_by_a_template(path: str) -> None:
     names = [f".Values.{path}"]
     for part, short in (("scheduler.", "$s."), ("scheduler.", "$own."), ("controllers.", "$c.")):
         if path.startswith(part):
-            names.append(short + path.removeprefix(part))
-    assert any(re.search(rf"{re.escape(name)}\b", whole) for name in names)
+            names += [short + path.removeprefix(part), f".w.{path.removeprefix(part)}"]
+    by_name = path.partition(".")[0] in ("scheduler", "controllers") and f'"{path.partition(".")[2]}"' in whole
+    assert by_name or any(re.search(rf"{re.escape(name)}\b", whole) for name in names)
 
 
 def test_templates_use_only_values_that_exist() -> None:
@@ -136,8 +156,8 @@ def test_templates_use_only_values_that_exist() -> None:
     for name, text in TEMPLATES.items():
         for used in re.findall(r"\.Values\.([\w.]+)", text):
             assert used in known or any(k.startswith(f"{used}.") for k in known), f"{name}: {used}"
-        for part, sign in (("scheduler", "s"), ("controllers", "c")):
-            for used in re.findall(rf"\${sign}\.(\w+)", text):
+        for part, sign in (("scheduler", r"\$s"), ("controllers", r"\$c"), ("scheduler", r"\.w")):
+            for used in re.findall(rf"{sign}\.(\w+)", text):
                 assert used in VALUES[part], f"{name}: {part}.{used}"
 
 
@@ -170,12 +190,16 @@ def test_the_other_values_files_set_only_values_that_exist() -> None:
 
 def test_every_value_of_volcano_that_is_taken_is_named_in_the_values_file() -> None:
     helpers = TEMPLATES["_helpers.tpl"]
-    taken = set(re.findall(r'"(scheduler_\w+|default_\w+|leader_elect_enable)"', helpers)) | {
-        "scheduler_metrics_enable"
-    }
+    taken = set(re.findall(r'"(default_\w+|leader_elect_enable)"', helpers)) | {"scheduler_metrics_enable"}
+    shared, own = (
+        re.findall(r'"(\w+)" "\w+"', part) for part in re.findall(r"names (?::= |\(?)dict\s([^)}]*)", helpers)
+    )
+    taken |= {f"{part}_{name}" for part in ("scheduler", "controller") for name in shared}
+    taken |= {f"scheduler_{name}" for name in own}
+    assert {"controller_replicas", "scheduler_main_csc", "scheduler_name"} <= taken
     taken |= set(re.findall(r'get \([^)]*\) "(\w+)"', "\n".join(TEMPLATES.values())))
     said = VALUES_TEXT.split("# Volcano's values")[1]
-    assert [name for name in sorted(taken) if not re.search(rf"\b{name}\b", said) and "default_" not in name] == []
+    assert [name for name in sorted(taken) if not re.search(rf"\b{name}\b", said)] == []
 
 
 # -- flags -------------------------------------------------------------------------------------------------------------
@@ -192,13 +216,14 @@ def test_every_flag_of_the_chart_exists(template: str, command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "template", ["scheduler.yaml", "controllers.yaml", "rbac.yaml", "monitoring.yaml", "answers.yaml"]
+    "template", ["scheduler.yaml", "controllers.yaml", "rbac.yaml", "monitoring.yaml", "answers.yaml", "roles.yaml"]
 )
 def test_every_text_that_a_user_gives_is_quoted(template: str) -> None:
     """A name of digits would else be a number, and a colon or a hash in an argument the end of it."""
+    blocks = r"(if|else|end|with|range|\$\w+ :?=|define|fail|toYaml|include \"pumice.(labels|around|beside))"
     for line in TEMPLATES[template].splitlines():
         for before, inside in re.findall(r"([\w\]-]*:? ?\[?)\{\{-? ([^{}]*?) -?\}\}", line):
-            whole = re.match(r"(if|else|end|with|range|\$\w+ :?=|define|fail|toYaml|include \"pumice.labels)", inside)
+            whole = re.match(blocks, inside)
             block = any(word in inside for word in ("nindent", "replicas")) or (whole and "toYaml" in inside)
             if not whole and not block:
                 assert inside.endswith("| quote"), f"{template}: {before}{{{{ {inside} }}}}"

@@ -199,7 +199,7 @@ class Bed:
         """Create one object."""
         version, meta = document["apiVersion"], document["metadata"]
         prefix = f"/api/{version}" if "/" not in version else f"/apis/{version}"
-        plural = _plural(document["kind"])
+        plural = plural_of(document["kind"])
         where = f"/namespaces/{meta['namespace']}" if "namespace" in meta else ""
         found: dict[str, Any] = self.call("POST", f"{prefix}{where}/{plural}", document)
         return found
@@ -259,7 +259,8 @@ def until(what: Callable[[], Any], seconds: float, meaning: str) -> Any:
     raise AssertionError(f"not within {seconds:g} s: {meaning}")
 
 
-def _plural(kind: str) -> str:
+def plural_of(kind: str) -> str:
+    """The name of a kind in paths."""
     return kind.lower() + ("es" if kind.endswith("s") else "s") if not kind.endswith("y") else kind.lower()[:-1] + "ies"
 
 

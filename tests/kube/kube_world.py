@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kube_bed import Bed, Refusal, until
+import yaml
+from kube_bed import ACCOUNT, ROOT, Bed, Refusal, until
 
+RIGHTS = ROOT / "deploy" / "helm" / "pumice" / "files" / "rights"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1"
 _NUMBERS = itertools.count(1)
 _VENV = Path(sys.executable).parent
@@ -30,6 +32,7 @@ class World:
         self.room: dict[str, int] = {}
         """How much CPU each node has, in thousandths."""
         self.processes: list[Scheduler] = []
+        self._granted: list[str] = []
         if make:
             bed.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
         else:
@@ -152,6 +155,21 @@ class World:
                 raise
 
     # -- the scheduler ----------------------------------------------------------------------------------------------
+    def grant(self, *features: str, account: str = ACCOUNT) -> None:
+        """Give an account the rights that values of the chart add: files of ``files/rights``, without ``.yaml``."""
+        api, (space, name) = "rbac.authorization.k8s.io", account.split(":")[2:]
+        for feature in features:
+            meta = {"name": f"{feature}-{self.namespace}"}
+            rules = yaml.safe_load((RIGHTS / f"{feature}.yaml").read_text(encoding="utf-8"))
+            self.bed.create({"apiVersion": f"{api}/v1", "kind": "ClusterRole", "metadata": meta, "rules": rules})
+            role = {"apiGroup": api, "kind": "ClusterRole", **meta}
+            whom = [{"kind": "ServiceAccount", "name": name, "namespace": space}]
+            binding = {"apiVersion": f"{api}/v1", "kind": "ClusterRoleBinding", "metadata": meta, "roleRef": role}
+            self.bed.create({**binding, "subjects": whom})
+            self._granted += [
+                f"/apis/{api}/v1/{kind}/{meta['name']}" for kind in ("clusterrolebindings", "clusterroles")
+            ]
+
     def scheduler(self, *flags: str, account: str = "scheduler", kubeconfig: Path | None = None) -> Scheduler:
         """``pumice run`` with the rights that we ship, unless told otherwise; *kubeconfig* is another way there."""
         kubeconfig = kubeconfig or (self.bed.scheduler if account == "scheduler" else self.bed.admin)
@@ -169,6 +187,8 @@ class World:
         self.bed.call("DELETE", f"/apis/policy/v1/namespaces/{self.namespace}/poddisruptionbudgets")
         for name in self.nodes:
             self.delete_node(name)
+        for path in self._granted:
+            self.bed.call("DELETE", path)
 
 
 class Scheduler:

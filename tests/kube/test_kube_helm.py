@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from kube_bed import ROOT, Bed, Refusal
+from kube_bed import ROOT, Bed, Refusal, plural_of
 
 sys.path.insert(0, str(ROOT / "tools"))
 from manifests import manifests
@@ -114,7 +114,7 @@ def test_a_values_file_of_volcano_is_taken(helm: str, tmp_path: Path) -> None:
         container["args"]
     )
     assert container["resources"] == {"limits": {"cpu": "2", "memory": "4Gi"}}
-    assert (container["image"], container["imagePullPolicy"]) == ("pumice:latest", "Always")
+    assert (container["image"], container["imagePullPolicy"]) == ("pumice:0.1.0", "Always")
     assert pod["spec"]["imagePullSecrets"] == [{"name": "pull"}]
     assert pod["spec"]["tolerations"] == [{"key": "ours", "operator": "Exists"}]
     assert pod["spec"]["nodeSelector"] == {"kind": "system"}
@@ -208,6 +208,7 @@ def test_an_odd_text_at_any_value_arrives_whole_or_is_refused_by_name(helm: str,
     odd: Any = [ODD] if isinstance(found, list) else {"k": ODD} if isinstance(found, dict) else ODD
     everything = (
         '--set-json=answers={"enabled":true,"tlsSecret":"s"}',
+        '--set-json=metrics.tlsSecret="s",networkPolicy.enabled=true',
         "--set-json=controllers.enabled=true,metrics.serviceMonitor.enabled=true",
         "--set-json=metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true",
     )
@@ -232,7 +233,171 @@ def test_labels_of_users_take_nothing_from_the_selectors(helm: str) -> None:
     pod = made["spec"]["template"]["metadata"]
     assert made["spec"]["selector"]["matchLabels"].items() <= pod["labels"].items()
     assert (pod["labels"]["mine"], pod["labels"]["team"]) == ("x", "t")
-    assert pod["annotations"] == {"prometheus.io/scrape": "true", "prometheus.io/port": "9"}
+    scheme = {"prometheus.io/scheme": "http"}
+    assert pod["annotations"] == {"prometheus.io/scrape": "true", "prometheus.io/port": "9", **scheme}
+
+
+def spec_of(objects: dict[tuple[str, str], dict[str, Any]], component: str) -> dict[str, Any]:
+    """The spec of a component's pods."""
+    found: dict[str, Any] = objects["Deployment", f"pumice-{component}"]["spec"]["template"]["spec"]
+    return found
+
+
+@pytest.mark.parametrize("component", ["scheduler", "controllers"])
+def test_replicas_are_spread_and_a_drain_takes_one_at_a_time(helm: str, component: str) -> None:
+    objects = rendered(helm, "--set=controllers.enabled=true")
+    [spread] = spec_of(objects, component)["topologySpreadConstraints"]
+    template = objects["Deployment", f"pumice-{component}"]["spec"]["template"]
+    assert spread["labelSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    assert (spread["topologyKey"], spread["whenUnsatisfiable"]) == ("kubernetes.io/hostname", "ScheduleAnyway")
+    budget = objects["PodDisruptionBudget", f"pumice-{component}"]["spec"]
+    assert budget == {"maxUnavailable": 1, "selector": {"matchLabels": {"app": f"pumice-{component}"}}}
+    one = rendered(
+        helm, "--set=controllers.enabled=true", f"--set={component}.replicas=1,{component}.spread.topologyKey="
+    )
+    assert ("PodDisruptionBudget", f"pumice-{component}") not in one
+    assert "topologySpreadConstraints" not in spec_of(one, component)
+
+
+def test_each_component_has_its_own_placement_probes_strategy_and_account(helm: str) -> None:
+    objects = rendered(
+        helm,
+        "--set=controllers.enabled=true,controllers.nodeSelector.kind=b,scheduler.nodeSelector.kind=a",
+        "--set=controllers.livenessProbe.periodSeconds=77,controllers.updateStrategy.type=Recreate",
+        "--set=controllers.updateStrategy.rollingUpdate=null,controllers.revisionHistoryLimit=3",
+        "--set=controllers.serviceAccount.create=false,controllers.serviceAccount.name=mine",
+        "--set=scheduler.serviceAccount.annotations.role=x,controllers.priorityClassName=,scheduler.dnsPolicy=Default",
+    )
+    theirs, ours = spec_of(objects, "controllers"), spec_of(objects, "scheduler")
+    assert (theirs["nodeSelector"], ours["nodeSelector"]) == ({"kind": "b"}, {"kind": "a"})
+    assert [s["containers"][0]["livenessProbe"]["periodSeconds"] for s in (theirs, ours)] == [77, 10]
+    assert objects["Deployment", "pumice-controllers"]["spec"]["strategy"] == {"type": "Recreate"}
+    assert objects["Deployment", "pumice-controllers"]["spec"]["revisionHistoryLimit"] == 3
+    assert (theirs["serviceAccountName"], ours["serviceAccountName"]) == ("mine", "pumice-scheduler")
+    assert ("ServiceAccount", "pumice-controllers") not in objects
+    assert objects["ClusterRoleBinding", "pumice-controllers"]["subjects"][0]["name"] == "mine"
+    assert objects["ServiceAccount", "pumice-scheduler"]["metadata"]["annotations"] == {"role": "x"}
+    assert ("priorityClassName" in theirs, ours["dnsPolicy"]) == (False, "Default")
+
+
+def test_volcanos_values_of_controllers_are_taken_and_defaults_are_for_both(helm: str) -> None:
+    values = "--set=custom.controller_replicas=5,custom.controller_ns.kind=c,custom.default_ns.kind=d"
+    objects = rendered(helm, "--set=controllers.enabled=true", values)
+    assert objects["Deployment", "pumice-controllers"]["spec"]["replicas"] == 5
+    assert spec_of(objects, "controllers")["nodeSelector"] == {"kind": "c"}
+    assert spec_of(objects, "scheduler")["nodeSelector"] == {"kind": "d"}
+
+
+def rules_of(*features: str) -> list[dict[str, Any]]:
+    """The rules of files of rights."""
+    folder = CHART / "files" / "rights"
+    return [rule for name in features for rule in yaml.safe_load((folder / f"{name}.yaml").read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize(
+    ("settings", "features"),
+    [
+        ("", ["scheduler", "scheduler-volcano"]),
+        ("scheduler.dialect=kai", ["scheduler", "scheduler-kai"]),
+        ("scheduler.readUsage=true", ["scheduler", "scheduler-volcano", "scheduler-usage"]),
+        ("answers.enabled=true,answers.tlsSecret=s", ["scheduler", "scheduler-volcano", "reviews"]),
+        ("metrics.tlsSecret=s", ["scheduler", "scheduler-volcano", "reviews"]),
+    ],
+)
+def test_rights_are_those_of_the_features_that_are_on(helm: str, settings: str, features: list[str]) -> None:
+    objects = rendered(helm, f"--set={settings}" if settings else "--set=scheduler.replicas=2")
+    assert objects["ClusterRole", "pumice-scheduler"]["rules"] == rules_of(*features)
+
+
+@pytest.mark.parametrize("run", [["job"], ["queue"], ["podgroup", "queue"], ["job", "podgroup", "queue"]])
+def test_each_controller_brings_its_own_rights(helm: str, run: list[str]) -> None:
+    objects = rendered(helm, f"--set=controllers.enabled=true,controllers.run={{{','.join(run)}}}")
+    wanted = rules_of("controllers", *(f"controllers-{name}" for name in run))
+    assert objects["ClusterRole", "pumice-controllers"]["rules"] == wanted
+    args = spec_of(objects, "controllers")["containers"][0]["args"]
+    assert f"--controllers={','.join(run)}" in args
+
+
+def test_the_dialect_of_kai_mounts_the_conf_and_reads_kais_objects(helm: str) -> None:
+    objects = rendered(helm, "--set=scheduler.dialect=kai,scheduler.name=kai-scheduler")
+    spec = spec_of(objects, "scheduler")
+    assert "--scheduler-conf=/etc/pumice/conf/scheduler.conf" in spec["containers"][0]["args"]
+    assert {"name": "conf", "configMap": {"name": "pumice-scheduler-conf"}} in spec["volumes"]
+    conf = yaml.safe_load(objects["ConfigMap", "pumice-scheduler-conf"]["data"]["scheduler.conf"])
+    assert conf["dialect"] == "kai"
+    assert ("Role", "pumice-scheduler-conf") not in objects
+    assert [key for key in objects if key[0].startswith("ValidatingAdmission")] == []
+    assert "namespace of the release" in refused(
+        helm, "--set=scheduler.dialect=kai,scheduler.existingConfMap=elsewhere/conf", "--namespace=here"
+    )
+
+
+def test_metrics_over_tls_ask_for_a_right_that_a_role_gives(helm: str) -> None:
+    settings = "controllers.enabled=true,metrics.tlsSecret=m,metrics.serviceMonitor.enabled=true"
+    objects = rendered(helm, f"--set={settings},metrics.serviceMonitor.tlsConfig.insecureSkipVerify=true")
+    for component in ("scheduler", "controllers"):
+        spec = spec_of(objects, component)
+        assert "--metrics-tls-cert-file=/etc/pumice/metrics/tls.crt" in spec["containers"][0]["args"]
+        assert {"name": "metrics", "secret": {"secretName": "m"}} in spec["volumes"]
+        [endpoint] = objects["ServiceMonitor", f"pumice-{component}"]["spec"]["endpoints"]
+        assert (endpoint["scheme"], endpoint["tlsConfig"]) == ("https", {"insecureSkipVerify": True})
+        rules = objects["ClusterRole", f"pumice-{component}"]["rules"]
+        assert rules_of("reviews")[0] in rules
+    assert objects["ClusterRole", "pumice-metrics-reader"]["rules"] == [
+        {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
+    ]
+
+
+def test_a_network_policy_opens_the_ports_that_are_served_and_no_other(helm: str) -> None:
+    peers = '--set-json=networkPolicy={"enabled":true,"metricsFrom":[{"namespaceSelector":{}}],"answersFrom":[]}'
+    objects = rendered(helm, peers, "--set=controllers.enabled=true,answers.enabled=true,answers.tlsSecret=s")
+    ports = {
+        name: {rule["ports"][0]["port"]: rule.get("from") for rule in objects["NetworkPolicy", name]["spec"]["ingress"]}
+        for name in ("pumice-scheduler", "pumice-controllers")
+    }
+    anyone: tuple[object, ...] = ([], None)
+    assert set(ports["pumice-scheduler"]) == {"health", "metrics", "answers"}
+    assert set(ports["pumice-controllers"]) == {"health", "metrics"}
+    assert ports["pumice-scheduler"]["metrics"] == [{"namespaceSelector": {}}]
+    assert ports["pumice-scheduler"]["health"] in anyone
+    assert ports["pumice-scheduler"]["answers"] in anyone
+
+
+def test_people_have_roles_that_become_part_of_the_clusters_own_when_asked_for(helm: str) -> None:
+    objects = rendered(helm)
+    viewer, editor, queues = (objects["ClusterRole", f"pumice-{n}"] for n in ("viewer", "editor", "queue-editor"))
+    assert {verb for rule in viewer["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
+    assert {r for rule in editor["rules"] for r in rule["resources"]} == {"podgroups", "jobs", "commands"}
+    assert {r for rule in queues["rules"] for r in rule["resources"]} == {"queues", "hypernodes", "numatopologies"}
+    assert not any(
+        label.startswith("rbac.") for role in (viewer, editor, queues) for label in role["metadata"]["labels"]
+    )
+    into = "rbac.authorization.k8s.io/aggregate-to-"
+    asked = rendered(helm, "--set=roles.aggregate=true")
+    found = {
+        name: {label.removeprefix(into) for label in asked["ClusterRole", name]["metadata"]["labels"] if into in label}
+        for name in ("pumice-viewer", "pumice-editor", "pumice-queue-editor")
+    }
+    assert found == {
+        "pumice-viewer": {"view", "edit", "admin"},
+        "pumice-editor": {"edit", "admin"},
+        "pumice-queue-editor": set(),
+    }
+    assert ("ClusterRole", "pumice-viewer") not in rendered(helm, "--set=roles.enabled=false")
+
+
+def test_names_and_images_are_as_they_were_asked_for(helm: str) -> None:
+    objects = rendered(helm, "--set=nameOverride=other,controllers.enabled=true")
+    named = {name for kind, name in objects if kind != "Namespace"}
+    assert {name.startswith("other-") for name in named} == {True}
+    assert spec_of(rendered(helm), "scheduler")["containers"][0]["image"] == "pumice:0.1.0"
+    digest = "sha256:" + "0" * 64
+    named = spec_of(rendered(helm, f"--set=image.digest={digest},image.tag=x"), "scheduler")["containers"][0]["image"]
+    assert named == f"pumice@{digest}"
+
+
+def test_answers_need_a_certificate(helm: str) -> None:
+    assert "answers.tlsSecret" in refused(helm, "--set=answers.enabled=true")
 
 
 def test_debug_endpoints_are_served_when_asked_for(helm: str) -> None:
@@ -273,6 +438,10 @@ ALL = (
     "--set=scheduler.extraVolumes[0].name=v,scheduler.extraVolumeMounts[0].name=v,"
     "scheduler.extraVolumeMounts[0].mountPath=/v",
     '--set-json=scheduler.affinity={"podAntiAffinity":{}}',
+    "--set=networkPolicy.enabled=true,metrics.tlsSecret=m,answers.enabled=true,answers.tlsSecret=a,roles.aggregate=true",
+    '--set-json=networkPolicy.metricsFrom=[{"namespaceSelector":{}}]',
+    "--set=controllers.hostNetwork=true,controllers.dnsPolicy=ClusterFirstWithHostNet,scheduler.dialect=kai",
+    "--set=scheduler.serviceAccount.annotations.a=b,scheduler.annotations.a=b,image.tag=x",
 )
 
 
@@ -284,7 +453,7 @@ def test_the_server_takes_every_field_that_the_chart_gives(helm: str, bed: Bed, 
         prefix = f"/api/{version}" if "/" not in version else f"/apis/{version}"
         where = f"/namespaces/{meta['namespace']}" if "namespace" in meta else ""
         query = "dryRun=All&fieldValidation=Strict"
-        made = bed.call("POST", f"{prefix}{where}/{document['kind'].lower()}s?{query}", document)
+        made = bed.call("POST", f"{prefix}{where}/{plural_of(document['kind'])}?{query}", document)
         assert made["kind"] == document["kind"]
 
 

@@ -88,6 +88,7 @@ def test_queues_and_groups_of_kai_are_scheduled_by_its_rules(world: World, tmp_p
     world.bed.call("PATCH", "/api/v1/nodes/gpu/status", offer, patch="merge")
     _queue(world, "kai-low", quota=0)
     _queue(world, "kai-high", quota=2)
+    world.grant("scheduler-kai")
     scheduler = world.scheduler("--scheduler-conf", str(conf))
 
     # shares of one GPU are bound with the group that KAI's binder would give them

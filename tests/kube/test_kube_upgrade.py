@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from kube_bed import ROOT, Bed, until
-from kube_reader import Reader, chapters, reading
+from kube_bed import ROOT, Bed, Refusal, until
+from kube_reader import Process, Reader, chapters, reading
 from kube_world import World
 
 PAGE = "upgrade.md"
@@ -31,7 +31,7 @@ def test_a_release_is_upgraded_and_taken_back_while_replicas_of_both_versions_ru
     source = before / "src"
     with reading(PAGE, tmp_path) as reader:
         reader.run(f"helm install pumice {before}/deploy/helm/pumice --namespace pumice-system --create-namespace")
-        old = [reader.start("pumice-scheduler", source=source) for _ in range(2)]
+        old = replicas(reader, source)
         until(reader.gang("one", "pumice"), 60, "the older version binds")
 
         printed = reader.follow("Upgrade")
@@ -39,23 +39,30 @@ def test_a_release_is_upgraded_and_taken_back_while_replicas_of_both_versions_ru
             "customresourcedefinition.apiextensions.k8s.io/podgroups.scheduling.volcano.sh serverside-applied"
             in printed
         )
-        new = [reader.start("pumice-scheduler") for _ in range(2)]
+        new = replicas(reader)
         until(reader.gang("two", "pumice"), 60, "a gang is bound while replicas of both versions run")
         assert [process.stop() for process in old] == [0, 0]
         until(reader.gang("three", "pumice"), 60, "the new version binds")
         reader.follow("See what runs")
 
         reader.follow("Go back")
-        old = [reader.start("pumice-scheduler", source=source) for _ in range(2)]
+        old = replicas(reader, source)
         until(reader.gang("four", "pumice"), 60, "a gang is bound while replicas of both versions run")
         assert [process.stop() for process in new] == [0, 0]
         until(reader.gang("five", "pumice"), 60, "the older version binds again")
         assert all("older than this scheduler" not in process.log for process in new)
-        assert_bound_once(reader)
+        assert_all_bound(reader)
         assert [process.stop() for process in old] == [0, 0]
 
 
-def assert_bound_once(reader: Reader) -> None:
+def replicas(reader: Reader, source: Path | None = None) -> list[Process]:
+    """Two replicas of the Deployment as it is now, both at work; *source*: of an older version."""
+    started = [reader.start("pumice-scheduler", source=source) for _ in range(2)]
+    until(lambda: all("going on without" in process.log for process in started), 60, "both replicas list the cluster")
+    return started
+
+
+def assert_all_bound(reader: Reader) -> None:
     """All gangs are there, whole."""
     assert all(reader.bound(name) for name in ("one", "two", "three", "four", "five"))
 
@@ -63,6 +70,14 @@ def assert_bound_once(reader: Reader) -> None:
 def test_every_chapter_with_commands_is_followed() -> None:
     source = Path(__file__).read_text(encoding="utf-8")
     assert set(re.findall(r'follow\("(.+?)"\)', source)) == set(chapters(PAGE))
+
+
+def serves(bed: Bed, field: str) -> bool | None:
+    """Whether the served schema of Volcano's groups has a field; None while it is made anew."""
+    try:
+        return field in bed.call("GET", "/openapi/v3/apis/scheduling.volcano.sh/v1beta1", raw=True)
+    except Refusal:
+        return None
 
 
 def test_a_crd_that_lacks_a_field_is_warned_of_at_the_start(bed: Bed, world: World) -> None:
@@ -73,10 +88,7 @@ def test_a_crd_that_lacks_a_field_is_warned_of_at_the_start(bed: Bed, world: Wor
     gone = {name: spec.pop(name) for name in ("subGroupPolicy", "networkTopology")}
     bed.call("PATCH", path, {"spec": {"versions": [version]}}, patch="merge")
     try:
-        address = "/openapi/v3/apis/scheduling.volcano.sh/v1beta1"
-        until(
-            lambda: "subGroupPolicy" not in bed.call("GET", address, raw=True), 60, "the server serves the old schema"
-        )
+        until(lambda: serves(bed, "subGroupPolicy") is False, 60, "the server serves the old schema")
         scheduler = world.scheduler("--leader-elect=false")
         until(lambda: "older than this scheduler" in scheduler.log, 20, "the log warns")
         [line] = [line for line in scheduler.log.splitlines() if "older than this scheduler" in line]
@@ -86,4 +98,4 @@ def test_a_crd_that_lacks_a_field_is_warned_of_at_the_start(bed: Bed, world: Wor
     finally:
         spec.update(gone)
         bed.call("PATCH", path, {"spec": {"versions": whole}}, patch="merge")
-        until(lambda: "subGroupPolicy" in bed.call("GET", address, raw=True), 60, "the server serves the schema again")
+        until(lambda: serves(bed, "subGroupPolicy"), 60, "the server serves the schema again")

@@ -107,6 +107,7 @@ def test_pods_keep_off_a_node_that_is_measured_to_be_busy(
     conf = tmp_path / "usage.conf"
     conf.write_text(CONF.format(kind=source.replace("_", "-"), address=address))
     world.node("busy", cpu="8")
+    world.grant("scheduler-usage")
     run = world.scheduler("--scheduler-conf", str(conf), "--v", "3")
     until(lambda: "is measured by" in run.log, 30, "it measures")
     world.gang("waits", 1)

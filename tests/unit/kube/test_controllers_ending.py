@@ -102,7 +102,7 @@ def test_a_lost_lease_ends_the_controllers_in_a_bounded_time(
 STUBBORN = """
 import asyncio, threading
 from pumice.cli import controllers
-from pumice.cli.cluster_options import ReplicaOptions, ServerAccess
+from pumice.cli.cluster_options import MetricsTls, ReplicaOptions, ServerAccess
 from pumice.kube.controllers.running import Controllers
 
 async def run(self):
@@ -116,7 +116,8 @@ async def run(self):
 
 Controllers.run = run
 controllers.LAST = 0.5
-controllers.controllers(access=ServerAccess(kubeconfig="{kubeconfig}"), replicas=ReplicaOptions(leader_elect=False))
+access, replicas = ServerAccess(kubeconfig="{kubeconfig}"), ReplicaOptions(leader_elect=False)
+controllers.controllers(access=access, replicas=replicas, metrics_tls=MetricsTls())
 """
 
 
