@@ -88,7 +88,7 @@ def _rows(cls: type) -> Iterator[str]:
             name = shown = member.targets[0].id
         elif isinstance(member, ast.FunctionDef):
             name, text = member.name, ast.get_docstring(member) or ""
-            if "property" in {ast.unparse(d).rpartition(".")[2] for d in member.decorator_list}:
+            if {ast.unparse(d).rpartition(".")[2] for d in member.decorator_list} & {"property", "cached_property"}:
                 shown = f"{name}: {ast.unparse(member.returns)}" if member.returns else name
             else:
                 shown = _signature(name, member, bound=True)

@@ -1,4 +1,7 @@
-"""A node filter that knows nothing of Pumice: the standard library, and the documented JSON."""
+"""A node filter that knows nothing of Pumice: the standard library, the documented JSON, and Volcano's.
+
+Volcano's page documents one form, and its scheduler sends another: the fields of its Go structs.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,13 @@ from typing import Any
 
 def custom_filter(task: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
     """Nodes under maintenance take no task that asks for more than one core."""
-    if node["labels"].get("maintenance") == "soon" and task["resources"].get("cpu", 0) > 1:
-        return {"code": 2, "errorMessage": f"{node['name']} will be down soon"}
+    if "labels" in node:
+        name, labels, cpu = node["name"], node["labels"], task["resources"].get("cpu", 0)
+    else:  # from a real Volcano: TaskInfo and NodeInfo, CPUs in thousandths
+        name, labels = node["Name"], node["Node"]["metadata"].get("labels") or {}
+        cpu = task["Resreq"]["MilliCPU"] / 1000
+    if labels.get("maintenance") == "soon" and cpu > 1:
+        return {"code": 2, "errorMessage": f"{name} will be down soon"}
     return {"code": 0, "errorMessage": ""}
 
 

@@ -15,7 +15,7 @@ class GpuPlacement(Plugin):
 
     @scope(Scope.NODE)
     def predicate(self, task: Task, node: Node) -> None:
-        if task.requires_gpu and not node.has_available_gpus():
+        if not node.has_gpus_for(task):
             raise Unfit("requires a GPU and the node has none free")
 
     @scope(Scope.NODE)

@@ -42,6 +42,38 @@ def words_of(value: object) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
+_FIELD: Final = re.compile(r" - at `(?:key in )?\$\.?(?P<field>.*)`$")
+_EXPECTED: Final = re.compile(r"Expected `(?P<wanted>[^`]*)`(?:, got `(?P<got>\w+)`)?")
+_MISSING: Final = re.compile(r"Object missing required field `(?P<name>\w+)`")
+_UNKNOWN: Final = "Object contains unknown field "
+_KINDS: Final = {
+    "str": "text",
+    "bool": "a truth value",
+    "int": "a whole number",
+    "float": "a number",
+    "null": "nothing",
+    "object": "a mapping",
+    "array": "a list",
+    "datetime": "a time",
+}
+
+
+def decoder_words(exc: Exception) -> str:
+    """What a decoder refused, as field, rule and what was given; another failure in its own words."""
+    text = str(exc)
+    at = _FIELD.search(text)
+    field, text = (at["field"].removeprefix("[...]"), text[: at.start()]) if at is not None else ("", text)
+    if found := _MISSING.match(text):
+        field, text = f"{field}.{found['name']}".lstrip("."), "is missing"
+    elif text.startswith(_UNKNOWN):
+        text = f"has no field {text.removeprefix(_UNKNOWN).strip('`')!r}"
+    elif found := _EXPECTED.match(text):
+        wanted = " or ".join(_KINDS.get(one, one) for one in found["wanted"].split(" | "))
+        got = f", got {_KINDS.get(found['got'], found['got'])}" if found["got"] else ""
+        text = f"must be {wanted}{got or text[found.end() :]}"
+    return f"{field}: {text}" if field else text
+
+
 class PumiceError(Exception):
     """Base of all deliberate failures. The message names the thing, the value and the rule, and no password."""
 

@@ -134,7 +134,7 @@ def test_extender_captures_are_passed_by(tmp_path: Path) -> None:
         ({"objects": []}, ""),
         ({"objects": ["x"]}, "objects must be an object"),
         ({"conf": "allocate"}, "conf must be an object"),
-        ({"objects": {"pods": [{"metadata": {"name": 3}}]}}, "Pod 3: Expected `str`, got `int` - at `$.metadata.name`"),
+        ({"objects": {"pods": [{"metadata": {"name": 3}}]}}, "Pod 3: metadata.name: must be text, got a whole number"),
         ({"objects": {"pods": 3}}, "crashed: TypeError"),
         ({"environment": {"now": "soon"}}, "crashed: ValueError"),
     ],

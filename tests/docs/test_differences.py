@@ -40,6 +40,7 @@ ELSEWHERE = {
     "kai_unset_limits",
     "kai_waiting_gpus",
     "extender_answers",
+    "first_shortage",
     "raising_handlers",
     "moves_in_vain",
     "unmeasured_nodes",

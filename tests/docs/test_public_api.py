@@ -8,6 +8,7 @@ import re
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
@@ -33,6 +34,19 @@ SHOWN = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md", *ROOT.glob("exam
 
 def test_the_reference_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run tools/write_api.py"
+
+
+ROWS = re.compile(r"^\| `(?P<name>\w+)(?P<call>\()?[^`]*` \|", re.MULTILINE)
+ENTRY = re.compile(r"^### (?P<package>[\w.]+)\.(?P<name>\w+)\n(?P<body>.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("entry", [*ENTRY.finditer(PAGE.read_text(encoding="utf-8"))], ids=lambda e: e["name"])
+def test_what_the_page_shows_as_a_method_is_called_and_all_else_is_read(entry: re.Match[str]) -> None:
+    value = getattr(import_module(entry["package"]), entry["name"])
+    for row in ROWS.finditer(entry["body"]):
+        member = inspect.getattr_static(value, row["name"], None)
+        called = isinstance(member, (FunctionType, classmethod, staticmethod))
+        assert called is bool(row["call"]), row[0]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

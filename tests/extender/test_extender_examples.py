@@ -124,6 +124,20 @@ def test_the_custom_filter_keeps_large_tasks_off_a_node_and_may_be_down() -> Non
     assert len(alone.binds) == 1
 
 
+@pytest.mark.parametrize("dialect", ["documented", "volcano", "both"])
+def test_the_custom_filter_reads_what_volcano_sends_too(dialect: str) -> None:
+    nodes = [node("n1", labels={"maintenance": "soon"}), node("n2", cpu=4)]
+    with _service("custom_filter") as url:
+        conf = _conf("custom-filter", url)
+        for tier in conf["tiers"]:
+            for plugin in tier["plugins"]:
+                if plugin["name"] == "extender":
+                    plugin["arguments"] |= {"extender.dialect": dialect, "extender.ignorable": False}
+        report = cycle(cluster(nodes, [pod("w-x-0", cpu=2)], [group()]), conf)
+    assert report.errors == []
+    assert report.binds == {"ml/w-x-0": "n2"}
+
+
 def test_the_life_cycle_hooks_keep_books_of_licences() -> None:
     pods = [pod(f"j{n}-0", f"j{n}", labels={"licence": "yes"}) for n in range(4)] + [pod("free-0", "free")]
     groups = [*(group(f"j{n}") for n in range(4)), group("free")]

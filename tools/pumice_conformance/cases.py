@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, decoder_words
 from pumice.texts import read_text
 
 KINDS = {
@@ -140,4 +140,4 @@ def _read_file(file: Path) -> Iterator[Case]:
         try:
             yield check(json.loads(text), where)
         except json.JSONDecodeError as exc:
-            yield Case(where, {}, f"not JSON: {exc}")
+            yield Case(where, {}, f"not JSON: {decoder_words(exc)}")

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pumice import manifests
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, decoder_words
 from pumice.manifests import ManifestDocument
 from pumice.model import api
 from pumice.model.events import Seen
@@ -50,7 +50,7 @@ def _created(document: ManifestDocument) -> float:
     try:
         meta = msgspec.convert(document.data.get("metadata") or {}, api.Metadata)
     except msgspec.ValidationError as exc:
-        raise InvalidInput(f"{document.place}: Job: {exc}") from exc
+        raise InvalidInput(f"{document.place}: Job: {decoder_words(exc)}") from exc
     return meta.creation_timestamp.timestamp() if meta.creation_timestamp is not None else 0.0
 
 

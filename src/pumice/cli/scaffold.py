@@ -29,6 +29,7 @@ class $cls(Plugin):
     arguments_read = ("label",)
 
     def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
         self.label = arguments.str("label", "$name/at-least")
 
     @scope(Scope.STATIC)  # the answer depends on the task's class and the node's labels alone

@@ -60,10 +60,15 @@ class Evaluator(StaticAnswers):
         *,
         unopposed: int = 0,
         unscored: float = 0.0,
+        first_shortage: bool = False,
     ) -> None:
-        """*unopposed*, *unscored*: the objection and the score of every node where nobody has any."""
+        """*unopposed*, *unscored*: the objection and the score of every node where nobody has any.
+
+        *first_shortage*: a node counts among the reasons for the first resource that it lacks only.
+        """
         super().__init__(table, filters, scorers, cache, guard, unopposed=unopposed, unscored=unscored)
         self._number = next(_NUMBERS)
+        self.first_shortage = first_shortage
 
     # -- views ----------------------------------------------------------------------------------------------------
     def view(self, task: Task) -> ClassView:

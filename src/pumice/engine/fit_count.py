@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.model.reason import reason_id
+from pumice.model.reason import TOGETHER, reason_id
 from pumice.model.resources import dim_name
 from pumice.model.task import TaskClass
 from pumice.state.table import NodeTable
@@ -93,15 +93,15 @@ def fit_each(klass: TaskClass, free: Callable[[int], Ints], most: Ints) -> Ints:
     return np.maximum(most, 0)
 
 
-def insufficient(d: int) -> int:
-    """The reason number for too little of a resource."""
-    return reason_id("resources", f"Insufficient {dim_name(d)}")
+def insufficient(short: Iterable[int]) -> int:
+    """The reason number for too little of each of some resources."""
+    return reason_id("resources", TOGETHER.join([f"Insufficient {dim_name(d)}" for d in short]))
 
 
-def first_shortage(
+def shortages(
     klass: TaskClass, table: NodeTable, index: npt.NDArray[np.intp], *, full: bool = False
 ) -> npt.NDArray[np.int32]:
-    """For rows that do not fit even in future: the reason naming the first resource that is short.
+    """For rows that do not fit even in future: the reason naming every resource that is short.
 
     *full*: after as many tasks of the class were put there as fit.
     """
@@ -113,24 +113,27 @@ def first_shortage(
         rooms = [f // v for f, (_, v) in zip(frees, asked, strict=True) if v > 0]
         most = np.maximum(np.minimum.reduce(rooms), 0) if rooms else 0
         frees = [f - most * v for f, (_, v) in zip(frees, asked, strict=True)]
-    out = np.full(len(index), _nothing_short(klass), dtype=np.int32)
-    for free, (d, v) in zip(reversed(frees), reversed(asked), strict=True):
-        out[free < v] = insufficient(d)
-    return out
+    lacks = np.array([free < v for free, (_, v) in zip(frees, asked, strict=True)])
+    kinds, which = np.unique(lacks, axis=1, return_inverse=True)
+    dims = [[d for (d, _), short in zip(asked, kind, strict=True) if short] for kind in kinds.T.tolist()]
+    codes = [insufficient(short) if short else _nothing_short(klass) for short in dims]
+    return np.array(codes, dtype=np.int32)[which.ravel()]
 
 
 def shortage_on(klass: TaskClass, table: NodeTable, row: int) -> int:
-    """What `first_shortage` says of one row."""
+    """What `shortages` says of one row."""
     return amount_short_on(klass, table, row) or _nothing_short(klass)
 
 
 def amount_short_on(klass: TaskClass, table: NodeTable, row: int) -> int:
-    """The reason naming the first resource of which a row has too little, even in future; 0 where it has enough."""
+    """The reason naming every resource of which a row has too little, even in future; 0 where it has enough."""
     cells, first, in_flux = table.cells, table.line_of_idle, table.in_flux
-    for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
-        if (table.free_soon(d, row) if in_flux else cells[first + d, row]) < v:
-            return insufficient(d)
-    return 0
+    short = [
+        d
+        for d, v in zip(klass.fit_dims, klass.fit_values, strict=True)
+        if (table.free_soon(d, row) if in_flux else cells[first + d, row]) < v
+    ]
+    return insufficient(short) if short else 0
 
 
 def _nothing_short(klass: TaskClass) -> int:

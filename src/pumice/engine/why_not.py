@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.evaluate import Evaluator
-from pumice.engine.fit_count import TAKEN, first_shortage, fit_count
+from pumice.engine.fit_count import TAKEN, fit_count, shortages
 from pumice.engine.fit_error import FitError
 from pumice.engine.objection_count import ObjectionCount
 from pumice.engine.rows import NodeRows
@@ -21,11 +21,12 @@ class WhyNot:
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
+        self._first = evaluator.first_shortage
         self._hopeless: dict[Hashable, tuple[int, int, FitError]] = {}
 
     def error(self, task: Task, view: ClassView, within: Bools | None = None) -> FitError:
         """The reasons for which a task fits nowhere, counted over all nodes when somebody asks."""
-        return FitError(count=lambda: self._count(task, view, within))
+        return FitError(count=lambda: self._count(task, view, within), first=self._first)
 
     def hopeless(self, task: Task) -> FitError | None:
         """Why no task of this class can be placed now, where that is certain without asking about the one task."""
@@ -58,7 +59,7 @@ class WhyNot:
         if known is not None and known[:2] == (table.touched.position, table.changed.position):
             return known[2]
         now = table.touched.get_position
-        error = FitError(count=lambda: self._count_all(task), now=now)
+        error = FitError(count=lambda: self._count_all(task), now=now, first=self._first)
         self._hopeless[key] = (table.touched.position, table.changed.position, error)
         return error
 
@@ -74,7 +75,7 @@ class WhyNot:
         def count() -> tuple[dict[int, int], int]:
             return self._count(task, self._evaluator.view(task), None, full=True)
 
-        return room, FitError(count=count, now=now, room=lambda: self._room_unopposed(task))
+        return room, FitError(count=count, now=now, room=lambda: self._room_unopposed(task), first=self._first)
 
     def _room_unopposed(self, task: Task) -> int:
         """For how many such tasks there is room where nobody objects to the first of them."""
@@ -132,13 +133,13 @@ class WhyNot:
         codes = view.code.take(rows)
         short = (~future_ok.take(rows)).nonzero()[0]
         if len(short):
-            codes[short] = first_shortage(klass, evaluator.table, rows.take(short), full=full)
+            codes[short] = shortages(klass, evaluator.table, rows.take(short), full=full)
         left = (codes == 0).nonzero()[0]
         if len(left) and view.session_filters:
             codes[left] = self._unopposed(task, view, rows.take(left))[1]
             left = (codes == 0).nonzero()[0]
         if len(left) and full:  # what is still open was filled by the tasks before
-            codes[left] = first_shortage(klass, evaluator.table, rows.take(left), full=True)
+            codes[left] = shortages(klass, evaluator.table, rows.take(left), full=True)
         nodes = np.bincount(codes)
         nodes[:1] = 0
         numbers = nodes.nonzero()[0]

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pumice.errors import InvalidInput, without_passwords
+from pumice.errors import InvalidInput, decoder_words, without_passwords
 from pumice.extender.asking.caller import Recording, canonical
 from pumice.extender.asking.connections import LOOP
 
@@ -85,7 +85,7 @@ def read(path: Path) -> list[Recorded]:
             try:
                 found.append(_DECODER.decode(line))
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise InvalidInput(f"cassette {str(path)!r}, line {number}: {error}") from error
+                raise InvalidInput(f"cassette {str(path)!r}, line {number}: {decoder_words(error)}") from error
     if not found:
         raise InvalidInput(f"cassette {str(path)!r}: holds no exchange")
     return found

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, NoReturn, TypeVar, cast, get_args, get
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from pumice.errors import InvalidInput, PumiceError, shown
+from pumice.errors import InvalidInput, PumiceError, decoder_words, shown
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -64,7 +64,7 @@ def read(verb: str, part: str, body: bytes, decoder: msgspec.json.Decoder[T]) ->
         except (msgspec.DecodeError, UnicodeDecodeError):
             return decoder.decode(_first_value(body))
     except (msgspec.ValidationError, InvalidInput) as error:
-        raise WireError(verb, f"{part}: {error}") from error
+        raise WireError(verb, f"{part}: {decoder_words(error)}") from error
     except (ValueError, RecursionError) as error:
         raise WireError(
             verb, f"{part}: must be JSON, got {shown(body[:100].decode('utf-8', 'replace'))}: {error}"

@@ -40,6 +40,8 @@ class Compat:
     """gang protects the only task of a job that needs one task, as if it were a gang."""
     best_effort_gangs: bool = False
     """A waiting task that asks for nothing counts as placed for its gang, also when no node takes it."""
+    first_shortage: bool = False
+    """The reasons for which a task fits nowhere count the first resource that a node lacks only, in no order."""
     overcommit_double_count: bool = False
     """overcommit counts all of minResources for pods that already have a place (26)."""
     extender_answers: bool = False

@@ -219,7 +219,8 @@ def _info(name: str, builder: Builder, origin: str) -> PluginInfo:
 
 
 def _taken(name: str, origin: str, other: str, kind: str = "plugin") -> PluginLoadError:
-    return PluginLoadError(f"{kind} {name!r} from {origin}: the name is taken by the one from {other}")
+    said = f"{kind} {name!r} from {origin}: the name is taken by the one from {other}"
+    return PluginLoadError(f"{said}; `override = True` in its module replaces that one" if kind == "plugin" else said)
 
 
 def _origin_of(entry: EntryPoint) -> str:

@@ -23,7 +23,7 @@ from pumice.answers.what_if.supposition import WhatIf
 from pumice.answers.when.answer import WhenAnswer
 from pumice.answers.why import WhyAnswer
 from pumice.clock import SystemClock
-from pumice.errors import PumiceError
+from pumice.errors import PumiceError, decoder_words
 from pumice.kube.client import KubeClient
 from pumice.kube.credentials import Credentials
 from pumice.kube.door_document import QueuesAnswer
@@ -211,7 +211,7 @@ class Asker:
                 try:
                     return msgspec.json.decode(content, type=kind)
                 except msgspec.MsgspecError as exc:
-                    raise NoDoor(f"{server}: does not answer as a scheduler does: {exc}") from exc
+                    raise NoDoor(f"{server}: does not answer as a scheduler does: {decoder_words(exc)}") from exc
             said = _error(content, status)
             if status in (403, 404, 413, 422):
                 raise NoSuchThing(said) if status == 404 else AnswerDenied(said)

@@ -27,7 +27,7 @@ from pumice.answers.sight import EVERYTHING, Sight, VisibleNames, seen
 from pumice.answers.what_if.instant import WhatIfQuestion
 from pumice.answers.what_if.supposition import read_what_if
 from pumice.answers.when.asked import TryQuestion, WhenQuestion
-from pumice.errors import InvalidInput, PumiceError
+from pumice.errors import InvalidInput, PumiceError, decoder_words
 from pumice.kube.client import KubeClient
 from pumice.kube.credentials import Credentials
 from pumice.kube.door_document import QUESTIONS, VERSION, QueuesAnswer, door_document
@@ -216,7 +216,7 @@ async def _body(request: Request) -> Any:
     try:
         return msgspec.json.decode(content)
     except (msgspec.MsgspecError, RecursionError) as exc:
-        raise DoorRefusal(422, f"not JSON: {exc}") from exc
+        raise DoorRefusal(422, f"not JSON: {decoder_words(exc)}") from exc
 
 
 async def _objects(request: Request) -> list[api.AnyObject]:
@@ -235,7 +235,7 @@ async def _objects(request: Request) -> list[api.AnyObject]:
         try:
             found.append(api.decode(kind, data))
         except (InvalidInput, msgspec.MsgspecError) as exc:
-            raise DoorRefusal(422, f"objects[{number}]: {exc}") from exc
+            raise DoorRefusal(422, f"objects[{number}]: {decoder_words(exc)}") from exc
     return found
 
 

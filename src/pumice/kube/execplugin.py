@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pumice.errors import decoder_words
 from pumice.kube.errors import NoCredentials
 from pumice.kube.kubeconfig import ClusterEntry, ExecPlugin, content
 
@@ -81,7 +82,7 @@ def _read(name: str, version: str, out: bytes) -> Printed:
     try:
         credential = _CREDENTIAL.decode(out)
     except msgspec.MsgspecError as exc:
-        raise NoCredentials(f"{name}: printed no ExecCredential: {exc}") from exc
+        raise NoCredentials(f"{name}: printed no ExecCredential: {decoder_words(exc)}") from exc
     if credential.kind != "ExecCredential" or credential.api_version != version:
         got = f"{credential.kind or 'nothing'} of {credential.api_version or 'no version'}"
         raise NoCredentials(f"{name}: must print an ExecCredential of {version}, got {got}")

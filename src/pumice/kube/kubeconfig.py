@@ -14,7 +14,7 @@ import msgspec
 
 from pumice import yamls
 from pumice.config.problems import nearest
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, decoder_words
 from pumice.kube.errors import NoCredentials
 from pumice.model.api import make_known
 from pumice.texts import read_text
@@ -213,7 +213,7 @@ def _file(path: Path) -> _File:
     except InvalidInput as exc:
         raise NoCredentials(str(exc)) from exc
     except msgspec.ValidationError as exc:
-        raise NoCredentials(f"kubeconfig {str(path)!r}: {exc}") from exc
+        raise NoCredentials(f"kubeconfig {str(path)!r}: {decoder_words(exc)}") from exc
 
 
 def _told(value: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from pumice.errors import decoder_words
 from pumice.kube.kinds import BOOKMARK, DECODERS, LISTS, RAW_LIST, Resource
 from pumice.model.api import AnyObject
 
@@ -47,7 +48,7 @@ def read_object(resource: Resource, raw: msgspec.Raw) -> AnyObject | None:
         obj: AnyObject = DECODERS[resource.form or resource.kind].decode(raw)
     except msgspec.ValidationError as exc:
         meta = BOOKMARK.decode(raw).metadata
-        log.warning("%s %s/%s is left out: %s", resource.kind, meta.namespace, meta.name, exc)
+        log.warning("%s %s/%s is left out: %s", resource.kind, meta.namespace, meta.name, decoder_words(exc))
         return None
     return obj
 

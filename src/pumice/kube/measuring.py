@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 
 from pumice.config.durations import SECOND, parse_duration
-from pumice.errors import InvalidInput, PumiceError
+from pumice.errors import InvalidInput, PumiceError, decoder_words
 from pumice.kube.client import KubeClient
 from pumice.kube.credentials import Credentials
 from pumice.model.quantity import milli, value
@@ -189,7 +189,7 @@ def _json(body: bytes) -> dict[str, Any]:
     try:
         data = msgspec.json.decode(body)
     except msgspec.DecodeError as exc:
-        raise Unmeasured(f"the answer is no JSON: {exc}") from exc
+        raise Unmeasured(f"the answer is no JSON: {decoder_words(exc)}") from exc
     if not isinstance(data, dict):
         raise Unmeasured("the answer is no JSON object")
     return data

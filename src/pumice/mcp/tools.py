@@ -16,7 +16,7 @@ from pumice.config.explain import HookChain, explain
 from pumice.config.lint import lint
 from pumice.config.schema import SchedulerConf
 from pumice.config.secrets import without_secrets
-from pumice.errors import InvalidInput, PumiceError
+from pumice.errors import InvalidInput, PumiceError, decoder_words
 from pumice.framework.registry import Registry
 from pumice.history.stories import Told
 from pumice.mcp.asked import (
@@ -104,7 +104,7 @@ class Tools:
             async with asyncio.timeout(SECONDS):
                 return Answered(data=marked(await tool.ask(self, asked)))
         except msgspec.ValidationError as exc:
-            return _refused(f"arguments of {name}: {exc}")
+            return _refused(f"arguments of {name}: {decoder_words(exc)}")
         except TimeoutError:
             return _refused(f"no answer within {SECONDS:g} s", retry=True)
         except PumiceError as exc:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import force_setattr, replace
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, decoder_words, shown
 from pumice.model.mapping import Labels, frozen, labels_of
 from pumice.model.quantity import milli
 
@@ -652,8 +652,9 @@ def decode(kind: str, data: Mapping[str, Any]) -> AnyObject:
     except (msgspec.ValidationError, RecursionError) as exc:
         meta = data.get("metadata") if isinstance(data, Mapping) else None
         name = meta.get("name", "?") if isinstance(meta, Mapping) else "?"
-        why = "nested too deep" if isinstance(exc, RecursionError) else exc
-        raise InvalidInput(f"{kind} {name!r}: {why}") from exc
+        why = "nested too deep" if isinstance(exc, RecursionError) else decoder_words(exc)
+        quote = "; in YAML quote it: n, no, off and 12 are no text" if "must be text, got " in why else ""
+        raise InvalidInput(f"{kind} {shown(name)}: {why}{quote}") from exc
 
 
 def make_known(*types: Any) -> None:

@@ -13,7 +13,7 @@ from pumice.model.gpu import GpuRequest
 from pumice.model.mapping import NOTHING, ReadOnlyMap
 from pumice.model.resources import CPU, MEMORY, Number, Resources, dim
 from pumice.model.sealed import Sealed
-from pumice.model.task import GPU_RESOURCES, TaskMap
+from pumice.model.task import GPU_RESOURCES, Task, TaskMap
 
 Amounts = npt.NDArray[np.int64]
 
@@ -23,6 +23,9 @@ class DeviceColumns(Protocol):
 
     def held_on(self, row: int, request: GpuRequest | None = None, extra: int = 0) -> list[int]:
         """Thousandths that tasks hold of each device of a node; with *extra* more such requests."""
+
+    def fits_on(self, row: int, request: GpuRequest, *, future: bool = False) -> bool:
+        """Report whether a node has room for a request on its devices."""
 
 
 class NodeColumns(Protocol):
@@ -166,6 +169,11 @@ class Node(Sealed):
     def has_available_gpus(self) -> bool:
         """Is at least one GPU wholly free?"""
         return self.idle_gpus >= 1
+
+    def has_gpus_for(self, task: Task) -> bool:
+        """Report whether the GPUs, or parts of GPUs, that a task asks for are free."""
+        request, devices = task.klass.gpu, self._table.devices
+        return request is None or devices is None or devices.fits_on(self.row, request)
 
     def __repr__(self) -> str:
         return f"<Node {self.name}>"

@@ -38,6 +38,8 @@ class Reason(NamedTuple):
 
 
 FITS: Final = 0
+TOGETHER: Final = ", "
+"""Between the reasons that stand together in one."""
 _REASONS: list[Reason] = [Reason("", "", Code.SUCCESS)]
 _INDEX: dict[Reason, int] = {}
 _UNUSED: list[int] = []
@@ -65,10 +67,20 @@ def reason_id(plugin: str, text: str, code: Code = Code.UNSCHEDULABLE) -> int:
 
 
 def forget_reason(plugin: str, text: str) -> None:
-    """Nobody can be refused for this any more: its number may be used for another reason of the same code."""
-    number = _INDEX.pop(Reason(plugin, text), None)
-    if number is not None:
-        _UNUSED.append(number)
+    """Nobody can be refused for this any more: its number may be used for another reason of the same code.
+
+    Reasons in which it stands together with others are forgotten too.
+    """
+    for reason in [one for one in _INDEX if one.plugin == plugin and text in one.text.split(TOGETHER)]:
+        _UNUSED.append(_INDEX.pop(reason))
+
+
+def parts_of(reason: Reason, *, first: bool = False) -> list[Reason]:
+    """The reasons that stand together in one, such as every resource that a node lacks; with *first* only the first."""
+    if reason.plugin != "resources" or TOGETHER not in reason.text:
+        return [reason]
+    texts = reason.text.split(TOGETHER)
+    return [reason._replace(text=text) for text in (texts[:1] if first else texts)]
 
 
 def reason_count() -> int:

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, decoder_words
 from pumice.saved.cycle import SavedCycle
 
 FORMAT: Final = "pumice-cycle"
@@ -68,7 +68,7 @@ def parse(content: bytes, source: str = "saved cycle") -> SavedCycle:
     try:
         return msgspec.json.decode(body, type=SavedCycle)
     except (msgspec.DecodeError, RecursionError) as exc:
-        raise InvalidInput(f"{source}: a broken saved cycle: {exc}") from exc
+        raise InvalidInput(f"{source}: a broken saved cycle: {decoder_words(exc)}") from exc
 
 
 def is_saved(path: Path) -> bool:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pumice import manifests
 from pumice.config.durations import SECOND, parse_duration
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, decoder_words
 from pumice.framework.run_times import RUN_TIME_ANNOTATION
 from pumice.model import api, keys
 from pumice.model.gpu import gpu_request
@@ -110,7 +110,7 @@ def read_job(document: Mapping[str, Any], origin: str, submit_s: float = 0.0, ru
     except (InvalidInput, msgspec.ValidationError) as exc:
         meta = document.get("metadata")
         name = meta.get("name", "?") if isinstance(meta, Mapping) else "?"
-        raise InvalidInput(f"{origin}: Job {name!r}: {exc}") from exc
+        raise InvalidInput(f"{origin}: Job {name!r}: {decoder_words(exc)}") from exc
 
 
 def jobs_of(pods: Iterable[api.Pod]) -> set[str]:

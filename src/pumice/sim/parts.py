@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from pumice.errors import decoder_words
 from pumice.model import keys
 from pumice.model.api import Metadata, NodeObject, NodeSpec, NodeStatus, QueueObject, QueueSpec, QueueStatus, Taint
 from pumice.sim.draws import Constant, Draw, Exponential, Lognormal, Uniform, WeightedChoice
@@ -103,7 +104,7 @@ def read_queues(value: Value) -> list[QueueObject]:
             try:
                 spec = msgspec.convert({"weight": 1, "reclaimable": True, **data}, QueueSpec)
             except msgspec.ValidationError as exc:
-                raise item.error(f"queue {name!r}: {exc}") from exc
+                raise item.error(f"queue {name!r}: {decoder_words(exc)}") from exc
         queues.append(QueueObject(metadata=Metadata(name=name, uid=name), spec=spec, status=QueueStatus(state="Open")))
     return queues
 

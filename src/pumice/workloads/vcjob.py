@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, decoder_words
 from pumice.model import api
 from pumice.workloads.policies import ANY, EVENTS, Policy, Reaction, answers_of
 
@@ -120,7 +120,7 @@ def template_of(task: VcJobTask) -> Template:
     try:
         return msgspec.convert(task.template, Template)
     except msgspec.ValidationError as exc:
-        raise InvalidInput(f"task {task.name!r}: template: {exc}") from exc
+        raise InvalidInput(f"task {task.name!r}: template: {decoder_words(exc)}") from exc
 
 
 def size_problem(count: int) -> str:

@@ -154,14 +154,14 @@ def test_who_would_be_evicted_and_who_would_be_spared_is_named() -> None:
     [
         ({}, "nothing is supposed"),
         ({"conf": "  "}, "nothing is supposed"),
-        ({"queues": {"a": {"weigth": 3}}}, "unknown field `weigth`"),
+        ({"queues": {"a": {"weigth": 3}}}, "has no field 'weigth'"),
         ({"queues": {"a": {"weight": -1}}}, ">= 0"),
-        ({"queues": {"a": {"weight": "3"}}}, "Expected `int | null`"),
+        ({"queues": {"a": {"weight": "3"}}}, "must be a whole number"),
         ({"more": [{"like": "n1", "count": 0}]}, ">= 1"),
         ({"more": [{"like": "n1", "count": 10**6}]}, "<= 1000"),
-        ({"drained": [3]}, "Expected `str`"),
-        ({"path": "/etc/passwd"}, "unknown field `path`"),
-        ([], "Expected `object`"),
+        ({"drained": [3]}, "must be text"),
+        ({"path": "/etc/passwd"}, "has no field 'path'"),
+        ([], "must be a mapping"),
     ],
 )
 def test_what_cannot_be_read_is_told(data: object, said: str) -> None:
@@ -172,7 +172,7 @@ def test_what_cannot_be_read_is_told(data: object, said: str) -> None:
 
 @pytest.mark.parametrize("field", [*QueueChange.__struct_fields__, "weigth"])
 def test_a_queue_that_breaks_a_rule_is_named_with_its_field_and_its_value(field: str) -> None:
-    with pytest.raises(InvalidInput, match=f"^what is supposed: queue 'b': {field} -9.5: [EO]"):
+    with pytest.raises(InvalidInput, match=f"^what is supposed: queue 'b': {field} -9.5: (must be|has no field)"):
         read_what_if({"queues": {"a": {"weight": 2}, "b": {"reclaimable": True, field: -9.5}}})
 
 

@@ -11,9 +11,10 @@ import pytest
 from pumice import NodeRows, Scope, Session, Task, Unfit, same_class
 from pumice.engine.choose import NodeChoice
 from pumice.engine.fit_error import FitError
+from pumice.framework.compat import PUMICE, VOLCANO, Compat
 from pumice.framework.session.runtime import Runtime
 from pumice.model.events import Gone, Seen
-from pumice.model.reason import Code, reason_id
+from pumice.model.reason import Code, forget_reason, reason_count, reason_id
 from pumice.testing import Scenario, cluster, job, node, session, task_of
 
 
@@ -44,9 +45,43 @@ def test_reasons_are_counted_over_all_nodes_most_frequent_first() -> None:
     ssn.add_predicate_fn("p", lambda task, node: _refuse(node.name == "node-3", "not the last"), scope=Scope.STATIC)
     error = ssn.search.chooser.choose(task_of(ssn, "a-0"))
     assert isinstance(error, FitError)
-    assert str(error) == "0/4 nodes are unavailable: 1 not the last, 3 Insufficient cpu."
+    assert str(error) == "0/4 nodes are unavailable: 3 Insufficient cpu, 1 not the last."
     assert [(r.text, n) for r, n in error.reasons()] == [("Insufficient cpu", 3), ("not the last", 1)]
     assert error.nodes == 4
+
+
+@pytest.mark.parametrize("compat", [PUMICE, VOLCANO])
+def test_a_node_counts_for_every_resource_that_it_lacks_and_the_rarest_comes_first(compat: Compat) -> None:
+    """GPUs are short on all nodes, cpu on three, memory on one; under compat the first of each node counts alone."""
+    nodes = [node("a", cpu=1, memory="8Gi", gpu=1), node("b", cpu=1, memory="1Gi"), node("c", cpu=1, memory="8Gi")]
+    objects = [*nodes, node("d", cpu=8, memory="8Gi", gpu=1)], job("a", cpu=4, memory="4Gi", gpu=2)
+    ssn = Session(session(*objects).state, compat=compat)
+    error = ssn.search.chooser.choose(task_of(ssn, "a-0"))
+    assert isinstance(error, FitError)
+    every = [("Insufficient nvidia.com/gpu", 4), ("Insufficient cpu", 3), ("Insufficient memory", 1)]
+    first = [("Insufficient cpu", 3), ("Insufficient nvidia.com/gpu", 1)]
+    assert [(r.text, n) for r, n in error.reasons()] == (first if compat is VOLCANO else every)
+    words = ", ".join(f"{n} {text}" for text, n in every)
+    old = "1 Insufficient nvidia.com/gpu, 3 Insufficient cpu"
+    assert str(error) == f"0/4 nodes are unavailable: {old if compat is VOLCANO else words}."
+    ssn.state.apply(Seen(node("b", cpu=8, memory="1Gi")))
+    after = ssn.search.chooser.choose(task_of(ssn, "a-0"))
+    assert isinstance(after, FitError)
+    counted = {r.text: n for r, n in after.reasons()}
+    assert counted["Insufficient cpu"] == 2
+
+
+def test_reasons_of_resources_that_nothing_uses_any_more_are_forgotten_in_every_company() -> None:
+    for text in ("Insufficient x/y", "Insufficient cpu, Insufficient x/y", "Insufficient x/yz"):
+        reason_id("resources", text)
+    before = reason_count()
+    forget_reason("resources", "Insufficient x/y")
+    assert reason_id("resources", "Insufficient x/yz")
+    for text in ("Insufficient p/q", "Insufficient cpu, Insufficient p/q"):
+        reason_id("resources", text)
+    assert reason_count() == before
+    forget_reason("resources", "Insufficient p/q")
+    forget_reason("resources", "Insufficient x/yz")
 
 
 def _refuse(when: bool, text: str) -> None:

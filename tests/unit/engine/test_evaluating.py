@@ -185,7 +185,7 @@ def test_how_many_tasks_there_is_room_for_follows_what_is_placed() -> None:
     assert evaluator.room(task) == 7
     short = ssn.search.chooser.why_not.short_of(task, 9)
     assert short is not None
-    assert (short[0], str(short[1])) == (7, "0/3 nodes are unavailable: 1 shut, 2 Insufficient cpu.")
+    assert (short[0], str(short[1])) == (7, "0/3 nodes are unavailable: 2 Insufficient cpu, 1 shut.")
     assert ssn.search.chooser.why_not.short_of(task, 7) is None
     statement.discard()
     assert evaluator.room(task) == 8

@@ -120,7 +120,7 @@ def test_who_asks_late_why_a_task_did_not_fit_leaves_nothing_wrong_behind() -> N
     error = ssn.search.chooser.choose(asked)
     assert isinstance(error, FitError)
     ssn.state.set_status(other, S.PENDING, None)
-    assert "1 had no room when it was asked for, 5 Insufficient cpu" in str(error)
+    assert "5 Insufficient cpu, 1 had no room when it was asked for" in str(error)
     assert told(ssn, asked) == told(ssn, asked, anew=True)
     assert told(ssn, asked)[2] == "0/6 nodes are unavailable: 5 Insufficient cpu."
 

@@ -422,7 +422,7 @@ def test_what_if_is_answered_to_who_may_see_everything(monkeypatch: pytest.Monke
             ({"nodes": 3}, 422, "unknown field"),
             ({"drained": ["node-8"]}, 404, "did you mean 'node-7'"),
             ({"conf": "actions: ["}, 422, "not YAML"),
-            ([], 422, "Expected `object`"),
+            ([], 422, "must be a mapping"),
         ):
             status, told, _headers = await ask("/v1/what-if", "root-token", wrong)
             assert (status, said in told["error"]) == (code, True), told

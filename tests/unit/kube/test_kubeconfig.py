@@ -198,7 +198,7 @@ def test_a_kubeconfig_or_context_that_is_named_counts_in_a_pod_too(
         ),
         ({"auth-provider": {"name": "oidc"}}, {}, "auth-provider 'oidc': is not supported; use an exec plugin"),
         ({"as": "root"}, {}, "as 'root': acting for another user is not supported"),
-        ({"token": 5}, {}, r"Expected `str`, got `int` - at `\$.users\[0\].user.token`"),
+        ({"token": 5}, {}, r"users\[0\].user.token: must be text, got a whole number"),
         ({}, {"server": ""}, "cluster 'c-x' has no server"),
     ],
 )
@@ -216,7 +216,7 @@ def test_what_is_wrong_with_an_entry_is_named_with_its_file(
     ("text", "message"),
     [
         ("clusters: ]", "config:1:11: not YAML"),
-        ("- a list", "Expected `object`, got `array`"),
+        ("- a list", "must be a mapping, got a list"),
         ("", "has no current-context$"),
         ("contexts: [{name: a, context: {}}]", "has no current-context; --context takes one of a$"),
         ("current-context: prod\ncontexts: [{name: prd}]", "there is no context 'prod'; did you mean 'prd'"),

@@ -77,11 +77,11 @@ def test_where_there_is_nothing_to_play_the_answer_says_what_to_start_with() -> 
     [
         ("compare_confs", {"b": OUTSIDE, "scenario": "dya"}, "did you mean 'day'"),
         ("compare_confs", {"b": "actions: ["}, "b:"),
-        ("compare_confs", {"b": OUTSIDE, "seeds": 1000}, "$.seeds"),
+        ("compare_confs", {"b": OUTSIDE, "seeds": 1000}, "seeds"),
         ("plan", {"goal": "wait.p95 < +10%"}, "has no sign"),
         ("plan", {"goal": "happiness > 3"}, "happiness"),
         ("plan", {"goal": "wait.p95 < 10m", "group": "/etc/passwd"}, "no nodes of that name"),
-        ("plan", {"goal": "wait.p95 < 10m", "load": float("nan")}, "$.load"),
+        ("plan", {"goal": "wait.p95 < 10m", "load": float("nan")}, "load"),
     ],
 )
 def test_what_cannot_be_played_is_refused_by_name(

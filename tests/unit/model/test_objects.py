@@ -26,7 +26,7 @@ def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("kind", "data", "text"),
     [
-        ("Pod", {"metadata": {"name": "p"}, "spec": {"nodeName": 5}}, r"Pod 'p': .*\$\.spec\.nodeName"),
+        ("Pod", {"metadata": {"name": "p"}, "spec": {"nodeName": 5}}, r"Pod 'p': .*spec.nodeName"),
         ("PodGroup", {"metadata": {"name": "g"}, "spec": {"minMember": "x"}}, r"PodGroup 'g': .*minMember"),
         ("Queue", {"metadata": [], "spec": {}}, r"Queue '\?': "),
         ("Node", {"spec": {"unschedulable": "yes"}}, r"Node '\?': .*unschedulable"),

@@ -127,7 +127,7 @@ def test_memory_that_is_not_plain_data_is_left_out_and_named_and_caches_are_left
         (gzip.compress(b"[1, 2]\n", mtime=0), "its first line does not say 'pumice-cycle'"),
         (header(format="other", version=1), "its first line does not say 'pumice-cycle'"),
         (header(format="pumice-cycle", version=99, program="pumice 9"), "saved in format 99 by pumice 9"),
-        (header(format="pumice-cycle", version=1), "a broken saved cycle: Object missing required field `now`"),
+        (header(format="pumice-cycle", version=1), "a broken saved cycle: now: is missing"),
         (saved.dump(FULL)[:-40], "cut off"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from pumice.errors import InvalidInput, shown
+from pumice.errors import InvalidInput, decoder_words, shown
 
 Quantities: TypeAlias = Annotated[
     dict[str, str | float | None], Meta(max_length=64, description="resource -> amount; null: no longer named")
@@ -80,5 +80,5 @@ def _blamed(data: object, exc: msgspec.ValidationError) -> str:
             try:
                 msgspec.convert({field: value}, QueueChange)
             except msgspec.ValidationError as wrong:
-                return f"queue {name!r}: {field} {shown(value)}: {str(wrong).partition(' - at ')[0]}"
-    return str(exc)
+                return f"queue {name!r}: {field} {shown(value)}: {decoder_words(wrong).removeprefix(f'{field}: ')}"
+    return decoder_words(exc)

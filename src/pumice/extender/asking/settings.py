@@ -33,6 +33,10 @@ class Reads(NamedTuple):
 def _url(arguments: Arguments, name: str, default: str) -> str:
     url = arguments.str(name, default).rstrip("/")
     parts = urlsplit(url)
+    try:
+        _ = parts.port
+    except ValueError as exc:
+        raise InvalidInput(f"argument {name}: the port must be a number from 0 to 65535, got {url!r}") from exc
     if url and (parts.scheme not in ("http", "https") or not parts.hostname):
         raise InvalidInput(f"argument {name}: must be an http or https URL with a host, got {url!r}")
     return url

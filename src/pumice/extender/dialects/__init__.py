@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
+from pumice.errors import decoder_words
 from pumice.extender import protocol as p
 from pumice.extender.answers import Answer, Json
 from pumice.extender.dialects.dialect import MESSAGE, Encoded, Message, items
@@ -80,7 +81,7 @@ def _names(verb: Verb[Any], part: Any) -> list[str]:
             part = next(iter(items(part)), b"null")
         return list(_OBJECT.decode(part) or ())
     except msgspec.DecodeError as error:
-        raise WireError(verb.name, f"request: {error}") from error
+        raise WireError(verb.name, f"request: {decoder_words(error)}") from error
 
 
 # -- questions --------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 import msgspec
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, decoder_words
 from pumice.extender import answers, gojson
 from pumice.extender.answers import Answer, Json, NodeRefusal
 from pumice.extender.dialects.messages import SHAPES
@@ -204,7 +204,7 @@ class Dialect:
                 raise WireError(verb.name, f"request: Object missing required field `{part.name}`")
             return known(self, part.kind, raw)
         except (InvalidInput, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise WireError(verb.name, f"request: {part.name}: {error}") from error
+            raise WireError(verb.name, f"request: {part.name}: {decoder_words(error)}") from error
 
     def read_object(self, kind: PartKind, raw: Encoded) -> Any:
         """One part of a question, as told.

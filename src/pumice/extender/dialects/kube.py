@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, TypeVar, cast
 
 import msgspec
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, decoder_words
 from pumice.extender import answers as a
 from pumice.extender import gojson
 from pumice.extender.answers import Answer, Json
@@ -121,7 +121,7 @@ class Kube(Dialect):
                 return {"task": task, "nodes": [NodeMessage(Name=name) for name in names]}
             return {"task": task, "nodes": [known(self, PartKind.NODE, item) for item in _items(fields)]}
         except (InvalidInput, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise WireError(verb.name, f"request: {error}") from error
+            raise WireError(verb.name, f"request: {decoder_words(error)}") from error
 
     def echo(self, verb: Verb[Any], message: Message) -> list[msgspec.Raw] | None:
         """The nodes of a question as they came, if they came whole: kube-scheduler wants those that fit back."""

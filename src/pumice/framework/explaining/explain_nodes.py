@@ -8,14 +8,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pumice.engine.fit_count import first_shortage
+from pumice.engine.fit_count import shortages
 from pumice.engine.fit_error import FitError
 from pumice.engine.rows import NodeRows
 from pumice.engine.views import Bools
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.limit import shown
-from pumice.model.reason import reason_of
+from pumice.model.reason import parts_of, reason_of
 from pumice.model.resources import PODS, Number, dim_name, unit
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task, TaskClass
@@ -72,15 +72,15 @@ class Nodes:
         told = self._error.reasons()
         by_reason: dict[tuple[str, str], list[int]] = {}
         for row, number in self._helped():
-            reason = reason_of(number)
-            by_reason.setdefault((reason.plugin, reason.text), []).append(row)
-        rows: list[int] = []
+            for reason in parts_of(reason_of(number), first=self._error.first):
+                by_reason.setdefault((reason.plugin, reason.text), []).append(row)
+        rows: dict[int, None] = {}
         out = []
         for reason, nodes in told:
             helped = by_reason.get((reason.plugin, reason.text), [])[:nodes] if reason.evictable else []
-            rows += helped
+            rows.update(dict.fromkeys(helped))
             out.append(NodeReason(reason.text, reason.plugin, nodes, bool(helped), len(helped)))
-        return out, rows
+        return out, list(rows)
 
     def _helped(self) -> Iterable[tuple[int, int]]:
         """Rows on which evictions could make room, with what stands in the way there now.
@@ -90,7 +90,7 @@ class Nodes:
         view, table, task = self._view, self._table, self._task
         large = self._valid & _large_enough(task.klass, self._ssn, view.size) & ~(view.idle_ok & (view.code == 0))
         index = np.flatnonzero(large)
-        short = first_shortage(task.klass, table, index)
+        short = shortages(task.klass, table, index)
         for row, code, shortage, idle in zip(
             index.tolist(), view.code[index].tolist(), short.tolist(), view.idle_ok[index].tolist(), strict=True
         ):

@@ -94,6 +94,7 @@ class Search:
             PluginRows(ssn.failures),
             unopposed=t.PREDICATE.nobody or t.BATCH_PREDICATE.nobody,
             unscored=t.NODE_ORDER.nobody + t.BATCH_NODE_ORDER.nobody,
+            first_shortage=ssn.compat.first_shortage,
         )
 
     def _plugins(self, asked: Sequence[str]) -> list[str]:

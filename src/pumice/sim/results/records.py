@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, decoder_words
 
 JobOutcome = Literal["completed", "running", "pending", "failed"]
 PodOutcome = Literal["completed", "running", "evicted", "restarted", "failed"]
@@ -202,4 +202,4 @@ def decode(data: bytes) -> RunRecord:
     try:
         return msgspec.json.decode(data, type=RunRecord)
     except msgspec.MsgspecError as error:
-        raise InvalidInput(f"not the record of a run: {error}") from error
+        raise InvalidInput(f"not the record of a run: {decoder_words(error)}") from error

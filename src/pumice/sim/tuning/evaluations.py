@@ -10,7 +10,7 @@ from typing import IO, Final, Protocol
 
 import msgspec
 
-from pumice.errors import InvalidInput, PumiceError
+from pumice.errors import InvalidInput, PumiceError, decoder_words
 from pumice.model.api import QueueObject
 from pumice.sim.results.summary import Summary
 from pumice.sim.scenario import SimScenario
@@ -134,7 +134,7 @@ class Evaluations:
                 try:
                     read = msgspec.json.decode(line, type=_Line)
                 except msgspec.DecodeError as exc:
-                    raise InvalidInput(f"{path}:{number}: is no run of a tuning: {exc}") from exc
+                    raise InvalidInput(f"{path}:{number}: is no run of a tuning: {decoder_words(exc)}") from exc
                 self.known[read.candidate, read.on] = read.summary
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
