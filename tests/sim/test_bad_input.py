@@ -127,7 +127,7 @@ def test_a_trace_with_a_broken_line_is_named_with_that_line(tmp_path: Path, trac
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        (f"{{parallelism: two, template: {POD}}}", "Job 'b': Expected `int`, got `str` - at `$.parallelism`"),
+        (f"{{parallelism: two, template: {POD}}}", "Job 'b': parallelism: must be a whole number, got text"),
         (
             f"{{tasks: [{{template: {POD}}}], policies: [{{event: PodFailed, action: Explode}}]}}",
             "Job 'b': policies: action must be one of",

@@ -193,7 +193,11 @@ def test_pods_of_a_group_are_one_job_and_a_saved_one_runs_where_it_was(tmp_path:
         ("minAvailable: 3", "minAvailable: 9", "jobs.yaml:1: Job 'train': minAvailable must be at most"),
         ("run-time: 10m", "run-time: soon", "jobs.yaml:1: Job 'train': annotation sim.pumice.dev/run-time: "),
         ("action: RestartJob", "action: Panic", "action must be one of RestartPod"),
-        ("replicas: 2", "replicas: two", "jobs.yaml:1: Job 'train': Expected `int`, got `str`"),
+        (
+            "replicas: 2",
+            "replicas: two",
+            "jobs.yaml:1: Job 'train': tasks[1].replicas: must be a whole number, got text",
+        ),
         ("spec:", "spec: [", "jobs.yaml:9:8: not YAML"),
     ],
 )

@@ -32,6 +32,7 @@ STOPPED = {
     Stage.READY: "not enough tasks have a place",
     Stage.OBJECTION: "a placement was objected to",
     Stage.BIND: "a bind could not be prepared",
+    Stage.REFUSED: "the API server refused its bind",
     Stage.EVICTION: "the plan to make room for it was refused",
     Stage.UNSEEN: "not tried in this cycle",
     Stage.SERVED: "served",

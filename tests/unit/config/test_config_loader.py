@@ -318,7 +318,7 @@ def test_an_unknown_plugin_is_refused_with_the_nearest_known_one(catalogue: Cata
     assert (problem.code, problem.path, problem.value) == ("unknown-plugin", "tiers[0].plugins[0].name", "predicate")
     assert problem.position == Position(4, 11)
     assert problem.nearest == "predicates"
-    assert problem.message == "unknown plugin 'predicate' (`pumice plugins` lists those that there are)"
+    assert problem.message == "unknown plugin 'predicate' (`pumice plugin list` lists those that there are)"
 
 
 def test_nothing_is_suggested_when_nothing_is_near(catalogue: Catalogue) -> None:

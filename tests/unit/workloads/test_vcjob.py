@@ -68,7 +68,7 @@ PROBLEMS: list[tuple[Any, dict[str, Any], str]] = [
     (
         [{"name": "a", "template": {"spec": {"containers": 3}}}],
         {},
-        "tasks[0]: task 'a': template: Expected `array | null`",
+        "tasks[0]: task 'a': template: spec.containers: must be a list or nothing, got a whole number",
     ),
 ]
 
