@@ -22,7 +22,8 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Pumice needs Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) --version 2>&1); set PYTHON=..."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1,<27'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]' --group dev
 	@touch $@
 
 demo: $(STAMP)  ## Draw seven days of a GPU cluster, and play each with and without a policy of ten lines
@@ -40,7 +41,7 @@ coverage: $(STAMP)  ## Run the tests with their coverage; no package may fall be
 
 browser: $(STAMP)
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; }
-	@$(BIN)/python -c 'import axe_playwright_python' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,screenshots]'
+	@$(BIN)/python -c 'import axe_playwright_python' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --group screenshots
 
 test-web: browser  ## Open the report and the dashboard in Debian's Chromium (installs it where it is missing)
 	$(BIN)/pytest tests/web/check_report.py tests/web/check_dashboard.py

@@ -102,7 +102,26 @@ class MissingExtra(PumiceError):
     """A part of Pumice is asked for whose dependencies are not installed."""
 
     def __init__(self, what: str, module: str, extra: str) -> None:
-        super().__init__(f"{what} needs {module}, which is not installed: pip install 'pumice[{extra}]'")
+        super().__init__(f"{what} needs {module}, which is not installed: {install_command(extra)}")
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra from where this Pumice was installed: a checkout, a file, Git or an index."""
+    import json  # these three only where an extra is missing: every start imports this module
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        origin = json.loads(distribution("pumice").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        origin = {}
+    url = str(origin.get("url", ""))
+    if git := origin.get("vcs_info"):
+        return f"pip install 'pumice[{extra}] @ {git.get('vcs')}+{url}@{git.get('commit_id')}'"
+    if url.startswith("file:"):
+        editable = "--editable " if (origin.get("dir_info") or {}).get("editable") else ""
+        return f"pip install {editable}'{unquote(urlsplit(url).path)}[{extra}]'"
+    return f"pip install 'pumice[{extra}] @ {url}'" if url else f"pip install 'pumice[{extra}]'"
 
 
 class ConfigError(PumiceError):

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import typer.main
 import yaml
+from packaging.version import Version
 
 from pumice.cli.app import app
 from pumice.config import load
@@ -39,10 +40,11 @@ def rules(name: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_chart_has_the_version_of_the_package() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+def test_the_chart_has_the_next_version_of_the_package() -> None:
+    hatch = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]
+    coming = Version(hatch["version"]["fallback-version"]).base_version
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
-    assert (chart["version"], chart["appVersion"]) == (project["version"], project["version"])
+    assert (chart["version"], chart["appVersion"]) == (coming, coming)
 
 
 def test_the_chart_carries_the_crds() -> None:

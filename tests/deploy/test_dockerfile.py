@@ -35,7 +35,7 @@ def test_every_line_is_an_instruction_that_we_know() -> None:
 
 
 def test_images_have_a_version_and_may_have_a_digest() -> None:
-    assert given("ARG") == ["PYTHON=3.12", "DIGEST=", "PYTHON", "REVISION="]
+    assert given("ARG") == ["PYTHON=3.12", "DIGEST=", "VERSION=0.1.0", "VERSION", "PYTHON", "REVISION=", "VERSION"]
     assert [name.partition(" ")[0] for name in given("FROM")] == ["python:${PYTHON}-slim${DIGEST:+@}${DIGEST}"] * 2
 
 
@@ -44,10 +44,15 @@ def test_the_labels_say_which_version_and_which_commit_it_is() -> None:
     said = dict(word.partition("=")[::2] for word in given("LABEL")[0].split())
     assert said == {
         "org.opencontainers.image.title": project["name"],
-        "org.opencontainers.image.version": project["version"],
+        "org.opencontainers.image.version": "${VERSION}",
         "org.opencontainers.image.licenses": project["license"],
         "org.opencontainers.image.revision": "${REVISION}",
     }
+
+
+def test_the_default_version_is_the_one_of_the_chart() -> None:
+    chart = yaml.safe_load((ROOT / "deploy" / "helm" / "pumice" / "Chart.yaml").read_text(encoding="utf-8"))
+    assert f"VERSION={chart['appVersion']}" in given("ARG")
 
 
 def test_the_python_of_the_image_is_one_that_the_package_supports() -> None:
@@ -158,7 +163,7 @@ def test_it_starts_without_a_shell_and_takes_what_the_chart_says() -> None:
 
 
 def test_nothing_is_written_at_run_time_and_no_pip_is_left() -> None:
-    assert "PYTHONDONTWRITEBYTECODE=1" in given("ENV")[0]
+    assert "PYTHONDONTWRITEBYTECODE=1" in given("ENV")[-1]
     assert "RUN python -m venv --without-pip /opt/pumice" in LINES
     last = max(i for i, line in enumerate(LINES) if line.startswith("FROM"))
     runs = [line.removeprefix("RUN ") for line in LINES[last:] if line.startswith("RUN")]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
+import json
 import pickle
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,3 +59,33 @@ def test_an_error_of_another_process_is_the_same_here() -> None:
 )
 def test_errors_with_fields_of_their_own_keep_them(error: PumiceError) -> None:
     same(error)
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        (None, "pip install 'pumice[kube]'"),
+        ({"url": "file:///src/my%20pumice", "dir_info": {}}, "pip install '/src/my pumice[kube]'"),
+        ({"url": "file:///src/pumice", "dir_info": {"editable": True}}, "pip install --editable '/src/pumice[kube]'"),
+        ({"url": "file:///dist/pumice-1.whl", "archive_info": {}}, "pip install '/dist/pumice-1.whl[kube]'"),
+        (
+            {"url": "https://x.example/p.whl", "archive_info": {}},
+            "pip install 'pumice[kube] @ https://x.example/p.whl'",
+        ),
+        (
+            {"url": "https://x.example/p.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
+            "pip install 'pumice[kube] @ git+https://x.example/p.git@abc'",
+        ),
+    ],
+    ids=["index", "folder", "editable", "wheel", "archive", "git"],
+)
+def test_a_missing_extra_is_installed_from_where_pumice_came(
+    origin: dict[str, Any] | None, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Installed:
+        def read_text(self, name: str) -> str | None:
+            assert name == "direct_url.json"
+            return None if origin is None else json.dumps(origin)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: Installed())
+    assert str(MissingExtra("pumice run", "aiohttp", "kube")).endswith(f"which is not installed: {command}")

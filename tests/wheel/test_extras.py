@@ -102,7 +102,7 @@ def test_a_command_whose_extra_is_missing_says_which_one_to_install(
     (tmp_path / "extender.conf").write_text(PROJECT)
     (tmp_path / "plain.conf").write_text(PLAIN)
     said = run(core / "pumice", *words, cwd=tmp_path, code=1)
-    assert re.fullmatch(rf"error: .* needs \w+, which is not installed: pip install 'pumice\[{extra}\]'\n", said)
+    assert re.fullmatch(rf"error: .* needs \w+, which is not installed: pip install '/.*\.whl\[{extra}\]'\n", said)
 
 
 @pytest.mark.parametrize(

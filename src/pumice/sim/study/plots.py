@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, MissingExtra
 from pumice.sim.results import timeline
 from pumice.sim.results.metrics import metric
 
@@ -101,7 +101,7 @@ def _figure() -> tuple[Any, Any]:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise InvalidInput("plots need matplotlib: pip install 'pumice[plots]'") from None
+        raise MissingExtra("a plot", "matplotlib", "plots") from None
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
     axes.spines[["top", "right"]].set_visible(False)
