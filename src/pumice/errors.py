@@ -106,7 +106,7 @@ class MissingExtra(PumiceError):
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs an extra from where this Pumice was installed: a checkout, a file, Git or an index."""
+    """Return the command that installs an extra from where this Pumice came: a folder, a file, Git or an index."""
     import json  # these three only where an extra is missing: every start imports this module
     from importlib.metadata import PackageNotFoundError, distribution
     from urllib.parse import unquote, urlsplit
