@@ -11,7 +11,7 @@ WORKERS ?= $(shell expr $$(nproc 2>/dev/null || sysctl -n hw.ncpu) + 1)
 .DEFAULT_GOAL := help
 UV ?= uv
 LOCKED := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade
-.PHONY: help setup demo demo-cycle test coverage browser test-web screenshots check format conformance digests test-oracle test-laws test-more kube test-kube test-kube-smoke test-kube-compare test-kube-faults soak manifests lock bench bench-kube clean
+.PHONY: help setup demo demo-cycle test coverage browser test-web screenshots check docs docs-serve wheel format conformance digests test-oracle test-laws test-more kube test-kube test-kube-smoke test-kube-compare test-kube-faults soak manifests lock bench bench-kube clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,19 @@ check: $(STAMP)  ## Everything that needs no test: format, lint, types, import c
 	$(BIN)/ruff check .
 	$(BIN)/mypy src/pumice tests tools benchmarks
 	$(BIN)/lint-imports
+
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs
+	@touch $@
+
+docs: $(VENV)/.docs  ## Build the documentation site into out/site; a dead link or anchor is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+docs-serve: $(VENV)/.docs  ## Show the documentation site on localhost while you write
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+wheel: $(STAMP)  ## Build the wheel into dist
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 
 format: $(STAMP)  ## Format the code and mend what the linter can mend
 	$(BIN)/ruff format .
