@@ -60,7 +60,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "day.yaml").write_text(DAY)
     (home / "short.yaml").write_text(SHORT)
     (home / "jobs.yaml").write_text(JOBS)
-    (home / "jobs.csv").write_text("job,submit_s,duration_s\n" + "".join(f"j{d},{86400 * d},60\n" for d in range(9)))
+    (home / "jobs.csv").write_text("job,submit_s,duration_s\n" + "".join(f"j{d},{86400 * d},60\n" for d in range(10)))
     (home / "examples").symlink_to(ROOT / "examples")
     (home / "DIR").mkdir()
     for name, content in DATA.items():

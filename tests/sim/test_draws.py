@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pumice.sim.cluster import Delays
 from pumice.sim.draws import Constant, Exponential, Lognormal, Uniform, WeightedChoice, stream, uniform_of
 from pumice.sim.faults import Faults
-from pumice.sim.shaking import Shake
+from pumice.sim.trace_resampling import Shake
 from pumice.sim.traces import TraceJob
 from pumice.sim.workload import Arrivals, Generator
 from sim.worlds import job, nodes, simulation, specs

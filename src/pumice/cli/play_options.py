@@ -50,6 +50,10 @@ ConfsOption = Annotated[
 StartConfOption = Annotated[
     str | None, typer.Option("--conf", metavar="CONF", help=f"{CONFS}; else the first of the scenario.")
 ]
+SplitOption = Annotated[
+    str | None,
+    typer.Option("--split", metavar="TIME", help="Of a trace: play its parts of this length, pair by pair: 7d."),
+]
 UntilSureOption = Annotated[
     str | None,
     typer.Option(
@@ -118,6 +122,7 @@ class PlayOptions:
 
     seed: SeedOption = None
     seeds: SeedsOption = None
+    split: SplitOption = None
     until_sure: UntilSureOption = None
     workers: WorkersOption = None
     horizon: HorizonOption = None
@@ -149,11 +154,12 @@ class PlayOptions:
         from pumice.cli.studies import StudyOptions
 
         many = self.seeds
-        if many is None and self.seed is None and self.until_sure is None:
+        if many is None and self.seed is None and self.split is None and self.until_sure is None:
             many = default_seeds
         return StudyOptions(
             self.seed,
             many,
+            self.split,
             self.until_sure,
             self.workers,
             tuple(self.fail_if or ()),

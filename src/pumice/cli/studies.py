@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import IO
 
@@ -24,7 +24,7 @@ from pumice.sim.results.seeds import PRIMARY
 from pumice.sim.scenario import SimScenario
 from pumice.sim.study.playing import Played, StudyRun, StudyWorld
 from pumice.sim.study.running import Lost, Runs, run_all, seeds_from
-from pumice.sim.study.stopping import LOOK_ALPHA, LOOKS, MOST_SEEDS, Look, Sure, parse_seeds, parse_sure
+from pumice.sim.study.stopping import LOOK_ALPHA, LOOKS, MOST_SEEDS, Look, Sure, parse_length, parse_seeds, parse_sure
 from pumice.sim.study.workers import LocalExecutor, usable_cores
 from pumice.words import counted
 
@@ -72,6 +72,7 @@ class StudyOptions:
 
     seed: int | None = None
     seeds: str | None = None
+    split: str | None = None
     until_sure: str | None = None
     workers: int | None = None
     fail_if: tuple[str, ...] = ()
@@ -80,8 +81,8 @@ class StudyOptions:
 
     @property
     def many(self) -> bool:
-        """Whether this is a study of many seeds."""
-        return self.seeds is not None or self.until_sure is not None
+        """Report whether this is a study of many seeds, or of the parts of a trace."""
+        return self.seeds is not None or self.split is not None or self.until_sure is not None
 
     def gates(self) -> list[Gate]:
         """The rules for CI."""
@@ -108,6 +109,22 @@ class StudyOptions:
             return None if self.seeds is None else parse_seeds(self.seeds)
         except InvalidInput as exc:
             raise typer.BadParameter(str(exc), param_hint="--seeds") from exc
+
+    def cut(self, world: StudyWorld) -> tuple[StudyWorld, list[int] | None]:
+        """The world with its traces cut into parts if that is asked for, and the seeds or parts to play."""
+        if self.split is None:
+            return world, self.numbers()
+        for name in ("seed", "seeds", "until_sure"):
+            if getattr(self, name) is not None:
+                raise typer.BadParameter(
+                    f"plays every part once, so without --{name.replace('_', '-')}", param_hint="--split"
+                )
+        try:
+            scenario = world.scenario.split_into(parse_length(self.split))
+        except InvalidInput as exc:
+            raise typer.BadParameter(str(exc).removeprefix("--split: "), param_hint="--split") from exc
+        assert scenario.split is not None
+        return replace(world, scenario=scenario), list(scenario.split.numbers)
 
     def sure(self) -> Sure | None:
         """When the figures are sure enough."""
@@ -161,7 +178,8 @@ def end(failed: bool, codes: Iterable[int] = ()) -> None:
 
 def play_study(world: StudyWorld, files: Files, wanted: StudyOptions, as_data: bool) -> None:
     """Play every configuration on many seeds; print and write what they say together."""
-    seeds, sure, gates, figure = wanted.numbers(), wanted.sure(), wanted.gates(), wanted.figure()
+    world, seeds = wanted.cut(world)
+    sure, gates, figure = wanted.sure(), wanted.gates(), wanted.figure()
     for name in ("log", "save", "history"):
         if getattr(files, name) is not None:
             raise typer.BadParameter("is for one seed; say --seed", param_hint=f"--{name}")
@@ -211,7 +229,9 @@ def play_study(world: StudyWorld, files: Files, wanted: StudyOptions, as_data: b
     never = [text for done in runs.played.values() for text in done.never_fit]
     say_later_warnings(comparison.warnings, scenario, never)
     if runs.interrupted:
-        render.error(f"interrupted; {effects.seeds(comparison.seeds)} went to the end under all configurations")
+        render.error(
+            f"interrupted; {effects.seeds(comparison.seeds, comparison.each)} went to the end under all configurations"
+        )
     if sure is not None:
         say_look(sure, sure.look(runs.summaries()))
     codes = [say_gate(judge_seeds(gate, comparison)) for gate in gates]
@@ -235,7 +255,7 @@ def show_seeds(title: str, comparison: SeedComparison, first: Mapping[int, Summa
     one = next(iter(first.values()))
     jobs = counted(sum(first[seed].total.jobs for seed in comparison.seeds), "job")
     runs = f"{jobs} in {counted(len(comparison.seeds), 'run')} of each configuration"
-    render.heading(title, f"{units.machines(one)}, {runs} ({effects.seeds(comparison.seeds)})")
+    render.heading(title, f"{units.machines(one)}, {runs} ({effects.seeds(comparison.seeds, comparison.each)})")
     render.show(render_seeds(comparison))
 
 

@@ -17,7 +17,6 @@ from pumice.cli.progress import study_bar
 from pumice.cli.release import number
 from pumice.cli.studies import Files, executor_of, say_warnings
 from pumice.config import SchedulerConf
-from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import ConfigError, InvalidInput
 from pumice.framework.registry import Registry
 from pumice.model.api import QueueObject
@@ -27,7 +26,7 @@ from pumice.sim.report.tuned import html_tuning
 from pumice.sim.results.metrics import metric
 from pumice.sim.scenario import SimScenario
 from pumice.sim.study.playing import StudyWorld
-from pumice.sim.study.stopping import parse_seeds
+from pumice.sim.study.stopping import parse_length, parse_seeds
 from pumice.sim.study.workers import usable_cores
 from pumice.sim.tuning import BASE, tune
 from pumice.sim.tuning.evaluations import Evaluations
@@ -76,21 +75,18 @@ class TuneOptions:
             )
         return part
 
-    def occasions(self, scenario: SimScenario) -> tuple[Split, dict[int | None, SimScenario]]:
+    def occasions(self, scenario: SimScenario) -> tuple[Split, SimScenario]:
         """What candidates are tried on, and what is played there."""
         traces = bool(scenario.traces) and not scenario.generators and not scenario.manifests
         if self.split is not None and self.seeds is not None:
             raise typer.BadParameter("say --seeds or --split, not both", param_hint="--split")
         if self.split is None and (self.seeds is not None or not traces):
             try:
-                return by_seed(parse_seeds(self.seeds or _SEEDS)), {None: scenario}
+                return by_seed(parse_seeds(self.seeds or _SEEDS)), scenario
             except InvalidInput as exc:
                 raise typer.BadParameter(str(exc), param_hint="--seeds") from exc
         try:
-            length = parse_duration(self.split or _SPLIT, days=True) / SECOND
-            if length <= 0:
-                raise InvalidInput(f"must be above 0, got {self.split!r}")
-            return by_time(scenario, length, scenario.setting.seed)
+            return by_time(scenario, parse_length(self.split or _SPLIT))
         except InvalidInput as exc:
             raise typer.BadParameter(str(exc).removeprefix("--split: "), param_hint="--split") from exc
 
@@ -104,18 +100,18 @@ def go(
 ) -> None:
     """Tune, and say what came of it."""
     wanted = asked.wanted()
-    split, parts = asked.occasions(opened.scenario)
-    scenario = opened.scenario.under({BASE: base})
+    split, played = asked.occasions(opened.scenario)
+    scenario = played.under({BASE: base})
     say_warnings(scenario)
     queues = {o.metadata.name: int(o.spec.weight or 1) for o in scenario.setting.objects if isinstance(o, QueueObject)}
     knobs = _knobs(asked.over, base, queues, opened.registry)
     Files(report=report, record=asked.write).prepare(1)
     start = Candidate(base)
-    worlds = {part: StudyWorld(world.under({BASE: base}), opened.plugins) for part, world in parts.items()}
     stamp = _stamp(scenario, start, knobs, split, wanted, asked)
     before = _cpu_s()
     with study_bar(None) as tell, executor_of(asked.workers or usable_cores()) as executor:
-        evaluate = Evaluations(worlds, executor=executor, path=asked.study, stamp=stamp, watch=tell)
+        world = StudyWorld(scenario, opened.plugins)
+        evaluate = Evaluations(world, executor=executor, path=asked.study, stamp=stamp, watch=tell)
         try:
             tuning = tune(
                 knobs,
@@ -172,9 +168,9 @@ def _stamp(
         sorted(origin.inputs.items()),
         base.key,
         [str(knob) for knob in knobs],
-        [(o.number, o.seed) for o in (*split.search, *split.choose, *split.held_out)],
+        [*split.search, *split.choose, *split.held_out],
         [figure.key for figure in wanted.figures],
-        (wanted.most_loss, scenario.setting.horizon_s, asked.seed, split.each),
+        (wanted.most_loss, scenario.setting.horizon_s, asked.seed, split.each, scenario.lead_s),
     )
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 

@@ -16,7 +16,7 @@ from pumice.sim.draws import Constant, Draw, Exponential, Lognormal, Uniform, We
 from pumice.sim.faults import FaultKind, Faults, PlannedFault
 from pumice.sim.reading import MOST, Section, Value
 from pumice.sim.recorder import MODEL_LABEL
-from pumice.sim.shaking import Shake
+from pumice.sim.trace_resampling import Shake
 from pumice.sim.traces import FORMATS, OpenbOptions, PhillyOptions, SwfOptions, read, read_nodes, recognise
 from pumice.sim.workload import GPU, Arrivals, Generator, TracePart
 

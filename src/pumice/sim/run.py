@@ -30,7 +30,7 @@ from pumice.sim.jobs import JobSpec
 from pumice.sim.log import EventLog
 from pumice.sim.measured import SimMeasuring
 from pumice.sim.recorder import Recorder, queue_record
-from pumice.sim.results.records import Origin, RecordedReason, RunRecord
+from pumice.sim.results.records import SEED, Origin, RecordedReason, RunRecord, Window
 
 INTERRUPTED = "interrupted"
 """The failure of a run that the user ended."""
@@ -65,6 +65,10 @@ class Setting:
     """How long after a cycle that decided something the next one follows, if nothing happens before."""
     settle: bool = True
     """Do such cycles follow at all? Without them a cycle runs only at instants in which something happened."""
+    measure: Window | None = None
+    """Jobs submitted in it are played to their end and count in figures; those before and after it are load."""
+    unit: str = SEED
+    """What the run is one of, where many are compared."""
     trace: str = ""
     """What is played, in a few words."""
     warnings: tuple[str, ...] = ()
@@ -120,6 +124,8 @@ class Simulation:
         self._arriving = False
         self._wake_at = -1.0
         self._span = 0.0
+        self._ended = False
+        """All jobs that count are over, before the horizon."""
 
     def _queue_of(self, job: str) -> str:
         found = self.controller.jobs.get(job)
@@ -200,6 +206,9 @@ class Simulation:
                 break
             if not self._arriving and not self.controller.jobs and self.controller.submitted:
                 break  # what is left are faults, with nobody there to suffer from them
+            if self._is_measured(following):
+                self._ended = True
+                break
             timeline.advance()
             at_once = 0
             while self.cluster.wake:
@@ -212,6 +221,16 @@ class Simulation:
                 if at_once >= MOST_CYCLES_AT_ONCE:
                     self.cluster.wake = False
                     self._wake_later(force=True)
+
+    def _is_measured(self, following: float) -> bool:
+        """Report whether all jobs that count are over; one that runs and has no end of its own is as good as over."""
+        window = self.setting.measure
+        if window is None or following < window[1]:
+            return False
+        return not any(
+            window[0] <= job.spec.submit_s < window[1] and not (job.running and job.spec.run_s is None)
+            for job in self.controller.jobs.values()
+        )
 
     def _cycle(self) -> None:
         self.loop.environment = self._measuring.environment(self.cluster, self.timeline.now)
@@ -248,7 +267,8 @@ class Simulation:
         setting, now = self.setting, self.timeline.now
         for job in list(self.controller.jobs.values()):
             self.recorder.job_left(job, () if job.running else self._reasons(job.key))
-        horizon = setting.horizon_s if math.isfinite(setting.horizon_s) and not self.failure else now
+        whole = math.isfinite(setting.horizon_s) and not self.failure and not self._ended
+        horizon = setting.horizon_s if whole else now
         warnings = [*setting.warnings, *self.never_fit_in_words(), *self._stuck()]
         if self.failure:
             warnings.append(f"stopped at {timedelta(seconds=round(now))} of simulated time: {self.failure}")
@@ -268,6 +288,8 @@ class Simulation:
             partial=bool(self.failure),
             warnings=tuple(warnings),
             notes=setting.notes,
+            unit=setting.unit,
+            measure=setting.measure,
             origin=setting.origin,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,9 +23,11 @@ from pumice.sim.job_manifests import JobManifests, read_manifests
 from pumice.sim.jobs import JobSpec
 from pumice.sim.parts import read_faults, read_generator, read_nodes_of, read_queues, read_trace
 from pumice.sim.reading import ScenarioError, Section, Value, read_tree
-from pumice.sim.results.records import Origin
+from pumice.sim.results.records import BLOCKS, SEED, SHAKEN, Origin, Window
 from pumice.sim.run import Setting, merged
-from pumice.sim.workload import Generator, TraceJobs, TracePart
+from pumice.sim.trace_resampling import Split
+from pumice.sim.traces import TraceJob
+from pumice.sim.workload import DAY_S, Generator, TraceJobs, TracePart
 from pumice.texts import read_text
 
 _PLANS = "easybackfill"
@@ -46,8 +48,12 @@ class SimScenario:
     generators: tuple[Generator, ...] = ()
     traces: tuple[TracePart, ...] = ()
     checkpoint_s: float = 0.0
+    lead_s: float = DAY_S
+    """What is played before each part of a trace."""
     shaken: bool = False
     """Traces are varied by the seed."""
+    split: Split | None = None
+    """Traces are cut into parts; what is drawn is one of them."""
 
     def workload(self) -> Iterator[JobSpec]:
         """Every job in the order of submission; the same each time it is asked for."""
@@ -60,8 +66,15 @@ class SimScenario:
             parts.append(TraceJobs(checkpoint_s=saved, origin=drawn.origin).jobs(drawn.jobs(seed)))
         for part in self.traces:
             jobs = TraceJobs(merge=part.merge, queue=part.queue, checkpoint_s=saved, origin=str(part.trace.path))
-            parts.append(jobs.jobs(part.shake.jobs(part.trace.jobs, seed) if self.shaken else part.trace))
+            parts.append(jobs.jobs(part.shake.jobs(part.trace.jobs, seed) if self.shaken else self._part_of(part)))
         return merged(parts)
+
+    def _part_of(self, part: TracePart) -> Iterable[TraceJob]:
+        """The jobs of a trace from the lead-in of what is measured on; all of them if nothing is cut."""
+        if self.split is None or self.setting.measure is None:
+            return part.trace
+        begin = self.setting.measure[0] - self.split.lead_s
+        return (job for job in part.trace if job.submit_s >= begin)
 
     @property
     def expected_jobs(self) -> float:
@@ -98,16 +111,34 @@ class SimScenario:
         return replace(self, setting=replace(self.setting, seed=seed))
 
     def drawn(self, seed: int) -> SimScenario:
-        """One of many scenarios like this one: other draws, and traces that are shaken."""
+        """One of many scenarios like this one: other draws and traces that are shaken, or the part of that number."""
+        if self.split is not None:
+            window = self.split.window(seed)
+            return replace(self, setting=replace(self.setting, seed=seed, measure=window, unit=self.split.unit()))
         parts = [part for part in self.traces if part.shake]
         notes = [f"trace {part.trace.path.name} is shaken by the seed: {part.shake.in_words()}" for part in parts]
-        setting = replace(self.setting, seed=seed, notes=(*self.setting.notes, *notes))
+        unit = BLOCKS if any(part.shake.block_s for part in parts) else SHAKEN if parts else SEED
+        setting = replace(self.setting, seed=seed, unit=unit, notes=(*self.setting.notes, *notes))
         return replace(self, setting=setting, shaken=True)
+
+    def split_into(self, length_s: float) -> SimScenario:
+        """The same scenario, of which the parts of the traces are drawn, each with a lead-in that does not count.
+
+        :raises InvalidInput: it has other work than traces, or no part with jobs.
+        """
+        if self.generators or self.manifests or not self.traces:
+            raise InvalidInput(
+                "--split: is for a workload that is nothing but traces; jobs that are drawn have --seeds"
+            )
+        submits = [job.submit_s for part in self.traces for job in part.trace]
+        return replace(self, split=Split.of(submits, length_s, self.lead_s, self.setting.measure))
 
     @property
     def is_drawn(self) -> bool:
-        """Whether anything in it depends on the seed, plugins aside."""
+        """Report whether anything in it depends on the seed or the part, plugins aside."""
         setting = self.setting
+        if self.split is not None:
+            return True
         by_chance = (setting.faults.nodes_every_s, setting.faults.pods_every_s, setting.delays.bind_failures)
         return bool(self.generators or any(part.shake for part in self.traces) or any(by_chance))
 
@@ -147,7 +178,7 @@ def plugin_directory(path: Path) -> Path | None:
 
 _KEYS = (
     *("name", "seed", "horizon", "cluster", "queues", "workload", "faults", "delays", "cycles", "configurations"),
-    *("pluginsDir", "checkpoint"),
+    *("pluginsDir", "checkpoint", "measure"),
 )
 
 
@@ -187,6 +218,7 @@ def read_scenario(path: Path, catalogue: Catalogue, data: Path | None = None) ->
         if cycles is not None:
             with cycles.section() as section:
                 period, settle = section.duration("period", 1.0) or 1.0, section.boolean("settle", True)
+        measure, lead = _measure(top.get("measure"))
         faults = read_faults(top.get("faults"), [o for o in draft.objects if isinstance(o, NodeObject)])
         confs = _configurations(top.get("configurations"), path.parent, catalogue, draft)
     draft.warnings += without_end(draft)
@@ -199,6 +231,7 @@ def read_scenario(path: Path, catalogue: Catalogue, data: Path | None = None) ->
         faults=faults or Faults(),
         period_s=period,
         settle=settle,
+        measure=measure,
         trace=_in_words(name, draft),
         warnings=tuple(draft.warnings),
         notes=tuple(draft.notes),
@@ -219,6 +252,7 @@ def read_scenario(path: Path, catalogue: Catalogue, data: Path | None = None) ->
         tuple(draft.generators),
         tuple(draft.traces),
         checkpoint,
+        lead,
     )
 
 
@@ -302,6 +336,22 @@ def _delays(value: Value | None) -> Delays:
             eviction=section.duration("eviction", 1.0),
             bind_failures=failures,
         )
+
+
+def _measure(value: Value | None) -> tuple[Window | None, float]:
+    """When jobs are submitted that count, and how much is played before each part of a trace."""
+    if value is None:
+        return None, DAY_S
+    with value.section() as section:
+        begin, end, lead = section.get("from"), section.get("to"), section.duration("leadIn", DAY_S)
+    if begin is None and end is None:
+        return None, lead
+    if end is None:
+        raise value.error("needs the key 'to'")
+    window = (0.0 if begin is None else begin.duration(), end.duration())
+    if not window[0] < window[1]:
+        raise end.error("must be later than from")
+    return window, lead
 
 
 def _configurations(value: Value | None, base: Path, catalogue: Catalogue, draft: Draft) -> dict[str, SchedulerConf]:

@@ -26,7 +26,7 @@ from pumice.model.task import GROUP_ANNOTATION, ROLE_KEY
 from pumice.sim.draws import Constant, Draw, stream, uniform_of
 from pumice.sim.jobs import Demand, JobSpec, PodKind, Work, demand_of
 from pumice.sim.recorder import MODEL_LABEL
-from pumice.sim.shaking import Shake
+from pumice.sim.trace_resampling import Shake
 from pumice.sim.traces import Trace, TraceJob, TracePod
 
 GPU = "nvidia.com/gpu"

@@ -11,6 +11,7 @@ from pumice.sim.results.gates import Gate, Ruling
 from pumice.sim.results.intervals import unseen
 from pumice.sim.results.metrics import Metric, Unit
 from pumice.sim.results.pairs import FEWEST, SURE, Effect, Interval, Verdict
+from pumice.sim.results.records import BLOCKS, SHAKEN
 from pumice.sim.results.seeds import Driver, SeedComparison, SeedRow
 from pumice.sim.results.summary import Summary
 
@@ -27,6 +28,8 @@ SIGNS: Final[dict[Verdict, str]] = {
     "too few": "·",
     "not comparable": "?",
 }
+ROUGH_BELOW: Final = 10
+"""Parts of a trace below which their interval is called rough: of 6 to 9 weeks it misses 7 to 14 % of other weeks."""
 UNJUDGED: Final[frozenset[Verdict]] = frozenset({"no difference seen", "not comparable"})
 """Verdicts beside which no change is shown."""
 MEANS = (
@@ -192,19 +195,40 @@ def remarks(comparison: SeedComparison) -> list[str]:
         if primary is not None and (effect := primary.effects[at]) is not None:
             said += _doubts(primary, effect, name, noun)
         said += _incomparable(name, at, comparison.overall)
+    said += _of_one_trace(comparison)
     tried = len(comparison.configurations) - 1
     if tried > 1:
         last = comparison.seeds[-1]
+        fresh = f", such as --seeds {last + 1}..{last + max(len(comparison.seeds), FEWEST)}" if noun == "seed" else ""
         said.append(
-            f"{tried} configurations were tried on these seeds, and the best of many looks better than it is: play "
-            f"the one you choose on others, such as --seeds {last + 1}..{last + max(len(comparison.seeds), FEWEST)}"
+            f"{tried} configurations were tried on these {noun}s, and the best of many looks better than it is: play "
+            f"the one you choose on others{fresh}"
         )
-    if len(comparison.configurations) > 1 and len(comparison.seeds) < FEWEST:
+    if len(comparison.configurations) > 1 and len(comparison.seeds) < FEWEST and comparison.each != BLOCKS:
         many = len(comparison.seeds)
         said.append(
             f"{many} {noun}{'' if many == 1 else 's'} cannot tell a change from chance; at least {FEWEST} are needed"
         )
     return said
+
+
+def _of_one_trace(comparison: SeedComparison) -> list[str]:
+    """What runs of one trace cannot say of other weeks."""
+    count, each = len(comparison.seeds), comparison.each
+    if each == SHAKEN:
+        return [
+            "on this trace: its jobs, moved a little by the seed; other weeks may differ (--split 7d plays its parts)"
+        ]
+    if each == BLOCKS:
+        return [
+            "seeds that draw the parts of one trace anew share them, so they are no independent evidence and have no "
+            "interval; --split 7d plays each part once, as pairs"
+        ]
+    if not each.startswith("part"):
+        return []
+    if count < FEWEST:
+        return [f"this trace has {count} parts; {FEWEST} are the least to speak of other weeks, {ROUGH_BELOW} are good"]
+    return [f"rough: from {count} parts of one trace; {ROUGH_BELOW} are good"] if count < ROUGH_BELOW else []
 
 
 def _doubts(row: SeedRow, effect: Effect, name: str, noun: str) -> list[str]:

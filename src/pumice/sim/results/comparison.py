@@ -179,7 +179,11 @@ def _shared(runs: Sequence[RunRecord]) -> tuple[str, ...]:
 
 
 def _movers(base: RunRecord, run: RunRecord) -> Movers:
-    before = {job.key: (base.horizon if job.start is None else job.start) - job.submit for job in base.jobs}
+    before = {
+        job.key: (base.horizon if job.start is None else job.start) - job.submit
+        for job in base.jobs
+        if base.measures(job)
+    }
     moved: list[Mover] = []
     same = 0
     for job in run.jobs:
@@ -204,9 +208,9 @@ def _movers(base: RunRecord, run: RunRecord) -> Movers:
 
 def _notes(runs: Sequence[RunRecord]) -> tuple[str, ...]:
     base, notes = runs[0], []
-    keys = {(job.key, job.submit) for job in base.jobs}
+    keys = {(job.key, job.submit) for job in base.jobs if base.measures(job)}
     for run in runs[1:]:
-        if {(job.key, job.submit) for job in run.jobs} != keys:
+        if {(job.key, job.submit) for job in run.jobs if run.measures(job)} != keys:
             notes.append(f"{run.name} played other jobs than {base.name}")
         if run.nodes != base.nodes:
             notes.append(f"{run.name} ran on other nodes than {base.name}")

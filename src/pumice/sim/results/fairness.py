@@ -47,7 +47,7 @@ def share(run: RunRecord) -> float | None:
     500 parts; those where fewer than two queues compete, or where all that do have nothing, do not
     count. ``None`` if there are no others.
     """
-    borders = timeline.edges(run, _BUCKETS)
+    borders = timeline.edges(run, _BUCKETS, timeline.measured(run))
     middle = (borders[:-1] + borders[1:]) / 2
     dominant: dict[str, timeline.Floats] = {}
     for resource in ("gpu", "cpu", "memory"):

@@ -98,6 +98,13 @@ def effect(
     )
 
 
+def without_limits(found: Effect) -> Effect:
+    """Return the change as these pairs show it, without an interval or a verdict: the pairs are not independent."""
+    verdict: Verdict = found.verdict if found.against or not found.differ else "cannot tell"
+    change = Interval(found.change.estimate)
+    return msgspec.structs.replace(found, change=change, verdict=verdict, p_value=1.0, advised=None)
+
+
 def _difference(steps: Sequence[float], alpha: float) -> Interval:
     if 0 < sum(map(bool, steps)) < FEWEST:
         return Interval(math.fsum(steps) / len(steps))
@@ -131,4 +138,4 @@ def _advised(verdict: Verdict, change: Interval, ratio: bool, pairs: int, differ
     return wanted if pairs < wanted <= MOST_ADVISED else None
 
 
-__all__ = ["FEWEST", "SURE", "Effect", "Interval", "Scale", "Verdict", "effect"]
+__all__ = ["FEWEST", "SURE", "Effect", "Interval", "Scale", "Verdict", "effect", "without_limits"]

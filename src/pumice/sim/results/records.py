@@ -12,6 +12,11 @@ import msgspec
 from pumice.errors import InvalidInput, decoder_words
 
 JobOutcome = Literal["completed", "running", "pending", "failed"]
+Window = tuple[float, float]
+"""From when, up to but not including when."""
+SEED, SHAKEN, BLOCKS = "seed", "seed of this trace", "seed of its parts drawn anew"
+"""What a run is one of: a day that is drawn, a shaken trace, or a trace made of its own parts, drawn with replacement.
+Runs of the last kind share their parts, so many of them are no more evidence than the parts are."""
 PodOutcome = Literal["completed", "running", "evicted", "restarted", "failed"]
 
 
@@ -176,9 +181,17 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is doubtful about the run: all that the command said to stderr."""
     notes: tuple[str, ...] = ()
     """What was left out or changed on the way in."""
+    unit: str = SEED
+    """What the run is one of, where many are compared: `SEED`, `SHAKEN`, `BLOCKS`, or a ``part of 7 d``."""
+    measure: Window | None = None
+    """Jobs submitted in it count in figures, the others are load; ``None``: all count."""
     origin: Origin = Origin()
     format: int = 1
     """Version of this shape, for readers of the file."""
+
+    def measures(self, job: JobRecord) -> bool:
+        """Report whether a job counts in figures."""
+        return self.measure is None or self.measure[0] <= job.submit < self.measure[1]
 
     def __post_init__(self) -> None:
         keys = {job.key for job in self.jobs}

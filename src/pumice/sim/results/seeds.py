@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
@@ -13,7 +13,8 @@ from pumice.sim.results import sizes
 from pumice.sim.results.comparison import left_apart
 from pumice.sim.results.intervals import ALPHA, adjusted, mean_interval, median_interval
 from pumice.sim.results.metrics import METRICS, OF_GROUP, Better, Metric, S, Unit
-from pumice.sim.results.pairs import SURE, Effect, Interval, Scale, effect
+from pumice.sim.results.pairs import SURE, Effect, Interval, Scale, effect, without_limits
+from pumice.sim.results.records import BLOCKS, SEED
 from pumice.sim.results.summary import Figures, LeftJob, Summary
 
 _NAMED = 3
@@ -74,8 +75,8 @@ class SeedComparison(msgspec.Struct, frozen=True, kw_only=True):
     """The figure that was declared to judge by. Verdicts about all others are exploratory."""
     alike: bool = False
     """Every seed gave the same run, as nothing is drawn: its figures are exact, and chance plays no part."""
-    each: str = "seed"
-    """What a pair of runs shares: a ``seed``, or a ``part of 7 d`` of a trace; its number stands among the seeds."""
+    each: str = SEED
+    """What a pair of runs shares: a ``seed``, a ``seed of this trace``, or a ``part of 7 d`` of a trace."""
 
     def row(self, key: str) -> SeedRow:
         """Return the row of a figure.
@@ -91,28 +92,29 @@ class SeedComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare_seeds(
-    played: Mapping[str, Mapping[int, Summary]], *, primary: str = PRIMARY, each: str = "seed", alpha: float = ALPHA
+    played: Mapping[str, Mapping[int, Summary]], *, primary: str = PRIMARY, alpha: float = ALPHA
 ) -> SeedComparison:
     """Return what differs between configurations, from the summaries of their runs by seed.
 
     Only seeds that every configuration has count, in their order. *primary* is the figure to judge by, and *alpha* the
-    error of its intervals, less than that of the others where it was looked at more than once. *each* names what a pair
-    shares, if not a seed.
+    error of its intervals, less than that of the others where it was looked at more than once. Runs of one trace whose
+    parts are drawn anew are no independent evidence, so nothing about them has an interval or a verdict.
 
-    :raises InvalidInput: no configuration, or no seed that all have.
+    :raises InvalidInput: no configuration, no seed that all have, or seeds among parts of a trace.
     """
     names = tuple(played)
     seeds, runs, alike = _paired(played)
+    each = unit_of(run for part in runs for run in part)
     queues = sorted({figures.name for part in runs for run in part for figures in run.by_queue})
     used = {figures.name for part in runs for run in part for figures in run.by_size}
-    rows = _rows(list(METRICS.values()), runs, _left(runs), seeds, {primary: alpha})
+    rows = _rows(list(METRICS.values()), runs, _left(runs), seeds, {primary: alpha}, each)
     overall = _judged_together(rows, primary)
     return SeedComparison(
         configurations=names,
         seeds=seeds,
         overall=overall,
-        by_queue=tuple(_table(name, runs, "queue", seeds) for name in queues),
-        by_size=tuple(_table(name, runs, "size", seeds) for name in sizes.SIZES if name in used),
+        by_queue=tuple(_table(name, runs, "queue", seeds, each) for name in queues),
+        by_size=tuple(_table(name, runs, "size", seeds, each) for name in sizes.SIZES if name in used),
         drivers=tuple(driver for at in range(1, len(names)) for driver in _drivers(names[at], at, runs, seeds)),
         warnings=_warnings(names, runs),
         notes=_notes(names, runs, alike),
@@ -120,6 +122,17 @@ def compare_seeds(
         alike=alike,
         each=each,
     )
+
+
+def unit_of(runs: Iterable[Summary]) -> str:
+    """Return what the runs are: seeds of one kind, or parts of a trace.
+
+    :raises InvalidInput: they are of several kinds.
+    """
+    units = sorted({run.unit for run in runs})
+    if len(units) > 1:
+        raise InvalidInput(f"runs: cannot be compared, as some are of a {', others of a '.join(units)}")
+    return units[0]
 
 
 def seed_row(
@@ -130,7 +143,8 @@ def seed_row(
     :raises InvalidInput: as of `compare_seeds`.
     """
     seeds, runs, _ = _paired(played)
-    return next(iter(_rows([metric], runs, _left(runs), seeds, {metric.key: alpha})), None)
+    each = unit_of(run for part in runs for run in part)
+    return next(iter(_rows([metric], runs, _left(runs), seeds, {metric.key: alpha}, each)), None)
 
 
 def _paired(played: Mapping[str, Mapping[int, Summary]]) -> tuple[tuple[int, ...], list[list[Summary]], bool]:
@@ -160,6 +174,7 @@ def _rows(
     left: Sequence[Sequence[Sequence[LeftJob]]],
     seeds: Sequence[int],
     alphas: Mapping[str, float] = MappingProxyType({}),
+    each: str = SEED,
 ) -> tuple[SeedRow, ...]:
     rows = []
     for metric in metrics:
@@ -170,21 +185,26 @@ def _rows(
         known = [[value for value in part if value is not None] for part in values]
         effects: list[Effect | None] = [None]
         for at in range(1, len(values)):
-            effects.append(_effect(metric, (sources[0], sources[at]), (left[0], left[at]), seeds, alpha))
+            found = _effect(metric, (sources[0], sources[at]), (left[0], left[at]), seeds, alpha)
+            effects.append(without_limits(found) if found is not None and each == BLOCKS else found)
         rows.append(
             SeedRow(
                 key=metric.key,
                 label=metric.label,
                 unit=metric.unit,
                 better=metric.better,
-                values=tuple(mean_interval(part, alpha) if part else None for part in known),
-                medians=tuple(median_interval(part) if part else None for part in known),
+                values=tuple(_limited(mean_interval(part, alpha), each) if part else None for part in known),
+                medians=tuple(_limited(median_interval(part), each) if part else None for part in known),
                 at_least=tuple(any(s is not None and metric.at_least(s) for s in part) for part in sources),
                 by_seed=values,
                 effects=tuple(effects),
             )
         )
     return tuple(rows)
+
+
+def _limited(found: Interval, each: str) -> Interval:
+    return Interval(found.estimate) if each == BLOCKS else found
 
 
 def _effect(
@@ -231,14 +251,14 @@ def _judged_together(rows: tuple[SeedRow, ...], primary: str) -> tuple[SeedRow, 
 
 
 def _table(
-    name: str, runs: Sequence[Sequence[Summary]], kind: Literal["queue", "size"], seeds: Sequence[int]
+    name: str, runs: Sequence[Sequence[Summary]], kind: Literal["queue", "size"], seeds: Sequence[int], each: str
 ) -> SeedTable:
     def of(run: Summary) -> Figures | None:
         groups = run.by_queue if kind == "queue" else run.by_size
         return next((figures for figures in groups if figures.name == name), None)
 
     left = _left(runs, lambda job: getattr(job, kind) == name)
-    return SeedTable(name, _rows(OF_GROUP, [[of(run) for run in part] for part in runs], left, seeds))
+    return SeedTable(name, _rows(OF_GROUP, [[of(run) for run in part] for part in runs], left, seeds, each=each))
 
 
 # -- where a difference comes from ----------------------------------------------------------------------------------

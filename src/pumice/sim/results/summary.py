@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from pumice.sim.results import fairness, sizes, timeline
-from pumice.sim.results.records import EvictionRecord, JobRecord, Origin, PodRecord, RunRecord
+from pumice.sim.results.records import SEED, EvictionRecord, JobRecord, Origin, PodRecord, RunRecord, Window
 from pumice.sim.results.statistics import Distribution, bounded_slowdown
 
 _HOUR = 3600.0
@@ -88,15 +88,19 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     partial: bool
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
-    origin: Origin
+    unit: str = SEED
+    """What the run is one of, where many are compared."""
+    measure: Window | None = None
+    """Only jobs submitted in it count, and utilisation, fragmentation and shares are those of this time."""
+    origin: Origin = Origin()
     nodes: int
     gpus: int
     cpus: float
     span_s: float
-    """From the first submission to the last end, or to the end of the run where jobs were left."""
+    """From the first submission to the last end, or to the end of the run where jobs were left; or what is measured."""
     makespan_s: float | None
     """From the first submission to the last end, or to the end of the run where jobs are not finished; ``None`` without
-    jobs that end."""
+    jobs that end, and where a part of the run is measured."""
     makespan_at_least: bool
     """It is a lower bound: jobs were not finished."""
     total: Figures
@@ -119,16 +123,17 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 def summarise(run: RunRecord) -> Summary:
     """Return the figures of *run*. The same record gives the same figures."""
-    size_of = sizes.classes(run.jobs)
-    queue_of = {job.key: job.queue for job in run.jobs}
+    measured = [job for job in run.jobs if run.measures(job)]
+    size_of = sizes.classes(measured)
+    queue_of = {job.key: job.queue for job in measured}
     everything = dict.fromkeys(queue_of, "all jobs")
     by_queue = _by_group(run, queue_of)
     by_size = {figures.name: figures for figures in _by_group(run, size_of)}
     totals = _by_group(run, everything)
-    first, last = timeline.span(run)
-    makespan, open_ = _makespan(run)
+    first, last = timeline.measured(run)
+    makespan, open_ = (None, False) if run.measure is not None else _makespan(run)
     jobs_by_queue: dict[str, list[JobRecord]] = defaultdict(list)
-    for job in run.jobs:
+    for job in measured:
         jobs_by_queue[job.queue].append(job)
     machines = {node.name: node for node in run.nodes}.values()  # one that failed and came back is one
     return Summary(
@@ -140,6 +145,8 @@ def summarise(run: RunRecord) -> Summary:
         partial=run.partial,
         warnings=run.warnings,
         notes=run.notes,
+        unit=run.unit,
+        measure=run.measure,
         origin=run.origin,
         nodes=len(machines),
         gpus=sum(node.gpus for node in machines),
@@ -156,22 +163,24 @@ def summarise(run: RunRecord) -> Summary:
         by_size=tuple(by_size[name] for name in sizes.SIZES if name in by_size),
         left=tuple(
             LeftJob(job.key, job.queue, size_of[job.key], not is_unstarted(job), job.outcome == "failed")
-            for job in run.jobs
+            for job in measured
             if is_unfinished(job)
         ),
-        reasons=_reasons(run.jobs),
+        reasons=_reasons(measured),
     )
 
 
 def _by_group(run: RunRecord, group_of: Mapping[str, str]) -> list[Figures]:
-    """The figures of each group, in the order of names. *group_of* names the group of every job, by key."""
+    """The figures of each group, in the order of names. *group_of* names the group of every job that counts."""
     jobs: dict[str, list[JobRecord]] = defaultdict(list)
     pods: dict[str, list[PodRecord]] = defaultdict(list)
     evictions: dict[str, list[EvictionRecord]] = defaultdict(list)
     for job in run.jobs:
-        jobs[group_of[job.key]].append(job)
+        if job.key in group_of:
+            jobs[group_of[job.key]].append(job)
     for pod in run.pods:
-        pods[group_of[pod.job]].append(pod)
+        if pod.job in group_of:
+            pods[group_of[pod.job]].append(pod)
     for eviction in run.evictions:
         if eviction.job in group_of:
             evictions[group_of[eviction.job]].append(eviction)
@@ -237,7 +246,7 @@ def _length(pod: PodRecord, horizon: float) -> float:
 
 
 def _utilisation(run: RunRecord) -> Utilisation:
-    borders = timeline.edges(run, 1)
+    borders = timeline.edges(run, 1, timeline.measured(run))
 
     def part(resource: timeline.Resource) -> float | None:
         offered = float(timeline.mean_capacity(run.nodes, resource, borders, run.horizon)[0])
@@ -252,7 +261,7 @@ def _fragmentation(run: RunRecord) -> float | None:
     if not run.samples:
         return None
     times = np.array([sample.time for sample in run.samples] + [max(run.horizon, run.samples[-1].time)])
-    lengths = np.diff(times)
+    lengths = np.diff(times if run.measure is None else np.clip(times, *run.measure))
     known = np.array([sample.fragmentation is not None for sample in run.samples])
     values = np.array([sample.fragmentation or 0.0 for sample in run.samples])
     weight = float(lengths[known].sum())

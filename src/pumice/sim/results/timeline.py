@@ -27,7 +27,7 @@ _NODE: Mapping[Resource, Callable[[NodeRecord], int]] = {
 
 
 def span(run: RunRecord) -> tuple[float, float]:
-    """Return the time that figures are taken over: first submission to last end, or to the horizon if work was left."""
+    """Return the time that is shown: first submission to last end, or to the horizon if work was left."""
     if not run.jobs:
         return 0.0, run.horizon
     first = min(job.submit for job in run.jobs)
@@ -36,9 +36,14 @@ def span(run: RunRecord) -> tuple[float, float]:
     return first, max(job.end for job in run.jobs if job.end is not None)
 
 
-def edges(run: RunRecord, buckets: int) -> Floats:
+def measured(run: RunRecord) -> tuple[float, float]:
+    """Return the time that figures of the whole run are taken over: what is measured of it, else its span."""
+    return span(run) if run.measure is None else (run.measure[0], min(run.measure[1], run.horizon))
+
+
+def edges(run: RunRecord, buckets: int, between: tuple[float, float] | None = None) -> Floats:
     """Return the borders of *buckets* equal parts of the span; a span of nothing is taken as one second."""
-    first, last = span(run)
+    first, last = between or span(run)
     return np.linspace(first, last if last > first else first + 1.0, buckets + 1)
 
 

@@ -96,7 +96,7 @@ def runs_table(summaries: Iterable[Summary]) -> ColumnTable:
 
 _JOB_COLUMNS = (
     *("configuration", "seed", "job", "queue", "user", "size", "priority", "submit", "start", "end", "duration"),
-    *("wait", "wait.at_least", "gpus", "cpus", "memory", "pods", "outcome"),
+    *("wait", "wait.at_least", "gpus", "cpus", "memory", "pods", "outcome", "measured"),
 )
 
 
@@ -127,6 +127,7 @@ def jobs_table(records: Iterable[RunRecord]) -> ColumnTable:
                     "memory": job.memory_bytes,
                     "pods": job.pods,
                     "outcome": job.outcome,
+                    "measured": run.measures(job),
                 }
             )
     return table(rows, _JOB_COLUMNS)

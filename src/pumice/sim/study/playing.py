@@ -31,7 +31,7 @@ class StudyWorld:
 
 @dataclass(frozen=True, slots=True)
 class StudyRun:
-    """One run to be played: a configuration and a seed."""
+    """One run to be played: a configuration and a seed, or the number of a part of a trace."""
 
     configuration: str
     seed: int
@@ -58,16 +58,11 @@ class Played:
         return decode(self.packed_record)
 
 
-def play(
-    world: StudyWorld | bytes, task: StudyRun, *, keep: bool = False, shake: bool = True, log: TextIO | None = None
-) -> Played:
-    """Play one run and return its figures; *keep* its record too. The same world and task give the same.
-
-    :param shake: traces are varied by the seed; else they are played as they are.
-    """
+def play(world: StudyWorld | bytes, task: StudyRun, *, keep: bool = False, log: TextIO | None = None) -> Played:
+    """Play one run and return its figures; *keep* its record too. The same world and task give the same."""
     if isinstance(world, bytes):
         world = unpacked(world)
-    scenario = world.scenario.drawn(task.seed) if shake else world.scenario.with_seed(task.seed)
+    scenario = world.scenario.drawn(task.seed)
     simulation = simulation_of(scenario, world.plugins, task, log=log)
     return played_of(simulation, task, simulation.run(scenario.workload()), keep=keep)
 

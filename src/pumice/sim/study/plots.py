@@ -35,7 +35,7 @@ class Plots:
             raise InvalidInput(f"column {column!r}: must be a column of numbers of the table of jobs")
         figure, axes = _figure()
         for at, name in enumerate(self._study.results.configurations):
-            rows = jobs.where(configuration=name)
+            rows = jobs.where(configuration=name, measured=True)
             values = rows[column].astype(float)
             known = np.sort(values[~(rows["wait.at_least"] if column == "wait" else np.isnan(values))])
             share = np.arange(1, known.size + 1) / max(1, values.size)

@@ -1,4 +1,4 @@
-"""Which seeds are played, and when they are enough."""
+"""Which seeds or parts of a trace are played, and when they are enough."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
+from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput
 from pumice.sim.results.intervals import ALPHA, FEWEST, Interval
 from pumice.sim.results.metrics import Metric, metric
@@ -45,6 +46,17 @@ def parse_seeds(text: str) -> list[int]:
     if not seeds or len(set(seeds)) != len(seeds):
         raise InvalidInput(f"must be at least one seed and each once, got {text!r}")
     return seeds
+
+
+def parse_length(text: str) -> float:
+    """Return the seconds that a part of a trace has: ``7d``, ``12h``.
+
+    :raises InvalidInput: it is no duration, or none above 0.
+    """
+    seconds = parse_duration(text, days=True) / SECOND
+    if seconds <= 0:
+        raise InvalidInput(f"must be above 0, got {text!r}")
+    return seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def tune(
     candidate = _plainer(winner.tried.candidate, make, (*split.search, *split.choose), evaluate)
     results = evaluate([(one, occasion) for one in (base, candidate) for occasion in split.held_out])
     before, after = _runs(base, split.held_out, results), _runs(candidate, split.held_out, results)
-    comparison = compare_seeds({BASE: before, TUNED: after}, each=split.each)
+    comparison = compare_seeds({BASE: before, TUNED: after})
     losses = queue_losses(list(before.values()), list(after.values()))
     return Tuning(searched, finalists, candidate, comparison, losses, _objection(comparison, losses, wanted))
 
@@ -100,12 +100,12 @@ def _plainer(
 
 def _same(one: Candidate, other: Candidate, on: Occasion, evaluate: Evaluate) -> bool:
     found = evaluate([(one, on), (other, on)])
-    first, second = found[one.key, on.number], found[other.key, on.number]
+    first, second = found[one.key, on], found[other.key, on]
     return (first.total, first.by_queue, first.makespan_s) == (second.total, second.by_queue, second.makespan_s)
 
 
 def _runs(one: Candidate, on: Sequence[Occasion], results: dict[tuple[str, int], Summary]) -> dict[int, Summary]:
-    return {occasion.number: results[one.key, occasion.number] for occasion in on}
+    return {occasion: results[one.key, occasion] for occasion in on}
 
 
 def _chosen(

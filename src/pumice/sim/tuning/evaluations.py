@@ -49,16 +49,15 @@ def play_candidate(world: bytes | StudyWorld, candidate: Candidate, occasion: Oc
     """
     given = unpacked(world) if isinstance(world, bytes) else world
     scenario = weighted(given.scenario, dict(candidate.weights)).under({name: candidate.conf})
-    done = play(StudyWorld(scenario, given.plugins), StudyRun(name, occasion.seed), shake=occasion.part is None)
+    done = play(StudyWorld(scenario, given.plugins), StudyRun(name, occasion))
     if done.failure:
-        raise PumiceError(f"{name} on {occasion.number}: {done.failure}")
+        raise PumiceError(f"{name} on {occasion}: {done.failure}")
     return done.summary
 
 
 class Evaluations:
     """Plays candidates on occasions and remembers what came of it.
 
-    :param worlds: what is played on each part of a trace; under ``None`` what is played on seeds.
     :param executor: where runs are played; here if none is given.
     :param path: a file that remembers; what it knows is not played again.
     :param watch: is told after every run.
@@ -67,15 +66,14 @@ class Evaluations:
 
     def __init__(
         self,
-        worlds: Mapping[int | None, StudyWorld],
+        world: StudyWorld,
         *,
         executor: Executor | None = None,
         path: Path | None = None,
         stamp: str = "",
         watch: Callable[[], None] = lambda: None,
     ) -> None:
-        self._worlds, self._executor, self._watch = worlds, executor, watch
-        self._packed: dict[int | None, bytes] = {}
+        self._world, self._executor, self._watch = world, executor, watch
         self.known: dict[tuple[str, int], Summary] = {}
         self.played = 0
         """Runs that were really played, and not known already."""
@@ -84,14 +82,15 @@ class Evaluations:
             self._resume(path, stamp)
 
     def __call__(self, wishes: Iterable[Wish]) -> dict[tuple[str, int], Summary]:
-        wanted = {(candidate.key, occasion.number): (candidate, occasion) for candidate, occasion in wishes}
+        wanted = {(candidate.key, occasion): (candidate, occasion) for candidate, occasion in wishes}
         missing = {key: wish for key, wish in wanted.items() if key not in self.known}
         if self._executor is None:
             for key, (candidate, occasion) in missing.items():
-                self._note(key, play_candidate(self._worlds[occasion.part], candidate, occasion))
-        else:
+                self._note(key, play_candidate(self._world, candidate, occasion))
+        elif missing:
+            packed = self._world.packed()
             asked = {
-                self._executor.submit(play_candidate, self._bytes(occasion.part), candidate, occasion): key
+                self._executor.submit(play_candidate, packed, candidate, occasion): key
                 for key, (candidate, occasion) in missing.items()
             }
             try:
@@ -101,11 +100,6 @@ class Evaluations:
                 for future in asked:
                     future.cancel()
         return {key: self.known[key] for key in wanted}
-
-    def _bytes(self, part: int | None) -> bytes:
-        if part not in self._packed:
-            self._packed[part] = self._worlds[part].packed()
-        return self._packed[part]
 
     def _note(self, key: tuple[str, int], summary: Summary) -> None:
         self.known[key] = summary

@@ -134,7 +134,7 @@ def _heat(
 
 
 def _of(one: Candidate, on: Sequence[Occasion], results: dict[tuple[str, int], Summary]) -> list[Summary]:
-    return [results[one.key, occasion.number] for occasion in on]
+    return [results[one.key, occasion] for occasion in on]
 
 
 def _hopeless(one: TriedConf) -> bool:

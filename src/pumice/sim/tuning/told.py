@@ -36,7 +36,7 @@ class TuningAccount:
         """Return what was done, in one sentence."""
         split = self.split
         parts = [("searched on", split.search), ("chose on", split.choose), ("held out", split.held_out)]
-        on = "; ".join(f"{word} {effects.seeds([o.number for o in some], split.each)}" for word, some in parts)
+        on = "; ".join(f"{word} {effects.seeds(list(some), split.each)}" for word, some in parts)
         tried = len(self.tuning.race.tried)
         cost = f", {self.core_seconds / 3600:.2f} core-hours" if self.core_seconds >= 36 else ""
         return f"{tried:,} configurations, {self.runs:,} runs{cost}; {on}"

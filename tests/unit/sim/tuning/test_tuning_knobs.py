@@ -107,24 +107,18 @@ def test_a_point_makes_a_conf_and_weights_of_queues() -> None:
     assert [worded(value) for value in (True, False, 2.5, "x")] == ["on", "off", "2.5", "x"]
 
 
-def test_parts_of_a_trace_are_occasions_that_begin_at_nought(tmp_path: Path) -> None:
-    jobs = "".join(f"j{day}-{n},{day * 86400 + n * 3600},600\n" for day in range(10) for n in range(3) if day != 4)
+def test_parts_of_a_trace_are_occasions(tmp_path: Path) -> None:
+    jobs = "".join(f"j{day}-{n},{day * 86400 + n * 3600},600\n" for day in range(11) for n in range(3) if day != 4)
     (tmp_path / "jobs.csv").write_text(f"job,submit_s,duration_s\n{jobs}")
     text = "cluster: {nodes: [{name: n, cpu: 4}]}\nworkload: {trace: {file: jobs.csv}}\n"
     (tmp_path / "s.yaml").write_text(text)
     scenario = read_scenario(tmp_path / "s.yaml", CATALOGUE)
-    split, worlds = by_time(scenario, 86_400, 0)
-    assert [o.number for part in (split.search, split.choose, split.held_out) for o in part] == [
-        1,
-        2,
-        3,
-        4,
-        *range(6, 11),
-    ]
+    split, cut = by_time(scenario, 86_400)
+    assert [*split.search, *split.choose, *split.held_out] == [1, 2, 3, 4, *range(6, 11)]
     assert split.each == "part of 1 d"
-    assert [job.submit_s for job in worlds[10].traces[0].trace] == [0, 3600, 7200]
+    assert cut.drawn(10).setting.measure == (9 * 86_400, 10 * 86_400)
     with pytest.raises(InvalidInput, match="at most 24 h"):
-        by_time(scenario, 3 * 86_400, 0)
+        by_time(scenario, 3 * 86_400)
 
 
 def test_in_a_conf_of_kai_a_name_of_both_worlds_means_kais_plugin() -> None:

@@ -85,13 +85,13 @@ class Made:
     def __call__(self, wishes: Iterable[Wish]) -> dict[tuple[str, int], Summary]:
         found = {}
         for one, occasion in wishes:
-            self.seen.add((one.key, occasion.number))
-            found[one.key, occasion.number] = run(*self.waits(one, occasion))
+            self.seen.add((one.key, occasion))
+            found[one.key, occasion] = run(*self.waits(one, occasion))
         return found
 
 
 def noise(one: Candidate, occasion: Occasion, salt: object, spread: float) -> float:
-    return math.exp(random.Random(f"{salt}/{one.key}/{occasion.number}").gauss(0, spread))
+    return math.exp(random.Random(f"{salt}/{one.key}/{occasion}").gauss(0, spread))
 
 
 def tuned(
@@ -112,7 +112,7 @@ def test_where_only_chance_differs_nothing_is_recommended() -> None:
 
 
 def test_values_that_change_no_run_are_no_result() -> None:
-    found = tuned(lambda one, on: (600.0 + on.number, 600.0))
+    found = tuned(lambda one, on: (600.0 + on, 600.0))
     assert not found.recommended and found.winner is None
     assert "none was better" in found.why_not
 
@@ -137,7 +137,7 @@ def test_the_occasions_of_the_verdict_have_no_part_in_the_search() -> None:
     split = by_seed(range(1, 25))
     found = tune(KNOBS, make, BASE, split, WANTED, made, runs=80)
     assert found.winner is not None
-    held = {occasion.number for occasion in split.held_out}
+    held = set(split.held_out)
     assert {key for key, number in made.seen if number in held} == {BASE.key, found.winner.key}
 
 
@@ -162,11 +162,11 @@ def test_a_queue_that_would_lose_stops_a_recommendation() -> None:
 
 def test_a_queue_that_loses_only_on_the_days_held_out_stops_it_too() -> None:
     split = by_seed(range(1, 25))
-    late = {occasion.number for occasion in split.held_out}
+    late = set(split.held_out)
 
     def turning(one: Candidate, on: Occasion) -> tuple[float, float]:
         wait, _ = planted(one, on)
-        lost = on.number in late and dict(one.point).get("w", 1) > 1
+        lost = on in late and dict(one.point).get("w", 1) > 1
         return wait, 900.0 if lost else 600.0
 
     found = tuned(turning, wanted=Objectives(WANTED.figures, 0.05), split=split)
@@ -191,7 +191,7 @@ def test_what_helps_only_in_the_search_is_not_recommended() -> None:
 
     def shifting(one: Candidate, on: Occasion) -> tuple[float, float]:
         wait, rest = planted(one, on)
-        return (wait if on.number <= 12 else 6000**2 / wait), rest
+        return (wait if on <= 12 else 6000**2 / wait), rest
 
     found = tuned(shifting)
     assert not found.recommended
@@ -219,7 +219,7 @@ def test_bad_candidates_are_dropped_before_they_cost_all_occasions() -> None:
 
 
 def test_values_without_effect_are_left_out_of_the_winner() -> None:
-    found = tuned(lambda one, on: (6000 / (1 + (dict(one.point).get("w", 1) > 5)) + on.number, 600.0))
+    found = tuned(lambda one, on: (6000 / (1 + (dict(one.point).get("w", 1) > 5)) + on, 600.0))
     assert found.winner is not None
     assert "f" not in dict(found.winner.point)
     assert dict(found.winner.point)["w"] > 5
@@ -227,7 +227,7 @@ def test_values_without_effect_are_left_out_of_the_winner() -> None:
 
 def test_finalists_do_not_all_do_the_same() -> None:
     """Of two knobs one does nothing: the choice is between values of the other."""
-    found = tuned(lambda one, on: (6000 - 100.0 * dict(one.point).get("w", 1) + on.number, 600.0), runs=200)
+    found = tuned(lambda one, on: (6000 - 100.0 * dict(one.point).get("w", 1) + on, 600.0), runs=200)
     weights = [dict(one.tried.candidate.point)["w"] for one in found.finalists]
     assert len(weights) > 1 and len(set(weights)) == len(weights)
 
@@ -235,7 +235,7 @@ def test_finalists_do_not_all_do_the_same() -> None:
 def test_a_split_keeps_the_order_and_enough_for_a_verdict() -> None:
     split = by_seed(range(1, 41))
     assert [len(part) for part in (split.search, split.choose, split.held_out)] == [14, 6, 20]
-    assert [o.number for part in (split.search, split.choose, split.held_out) for o in part] == list(range(1, 41))
+    assert [o for part in (split.search, split.choose, split.held_out) for o in part] == list(range(1, 41))
     assert len(by_seed(range(9)).held_out) == 6
     with pytest.raises(InvalidInput, match="8 occasions"):
         by_seed(range(8))

@@ -1,7 +1,8 @@
-"""A trace has no seed. Shaking it a little gives many traces like it, and shows what was an accident of the one.
+"""One trace, played many times: shaken by the seed, or cut into parts that are played one by one.
 
-After Tsafrir, Ouaknine and Feitelson, *Reducing performance evaluation sensitivity and variability by input shaking*
-(MASCOTS 2007): an effect that vanishes when submissions move by minutes was none.
+A trace has no seed. Shaking it a little gives many traces like it, and shows what was an accident of the one. It says
+nothing of other weeks: only the parts of a trace do. Shaking is after Tsafrir, Ouaknine and Feitelson, *Reducing
+performance evaluation sensitivity and variability by input shaking* (MASCOTS 2007).
 """
 
 from __future__ import annotations
@@ -9,9 +10,56 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
+from pumice.errors import InvalidInput
 from pumice.sim.draws import stream, uniform_of
+from pumice.sim.results.records import Window
 from pumice.sim.traces import TraceJob
+
+NEARLY_WHOLE: Final = 0.9
+"""The last submission ends a trace somewhat before its last day or week does: so much of a part must be there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A trace cut into parts of one length. Each is a run of its own, and only jobs that it submits are measured."""
+
+    begin_s: float
+    length_s: float
+    lead_s: float
+    """Jobs of so long before a part are played first, so that it does not begin on an empty cluster."""
+    numbers: tuple[int, ...]
+    """Parts that have jobs, counted from 1. A rest that is shorter than `NEARLY_WHOLE` of a part is none."""
+
+    @classmethod
+    def of(cls, submits: Sequence[float], length_s: float, lead_s: float, window: Window | None) -> Split:
+        """Return the parts of the trace that *submits* jobs at these times, within a window if one is given.
+
+        :raises InvalidInput: there is not one whole part with a job.
+        """
+        first, last = (min(submits, default=0.0), max(submits, default=0.0)) if window is None else window
+        whole = math.floor((last - first) / length_s + 1 - NEARLY_WHOLE + 1e-9)
+        found = {math.floor((at - first) / length_s) + 1 for at in submits}
+        numbers = tuple(number for number in range(1, whole + 1) if number in found)
+        if not numbers:
+            raise InvalidInput(f"--split: the trace has {(last - first) / 3600:.0f} h, so no part of this length")
+        return cls(first, length_s, lead_s, numbers)
+
+    def window(self, number: int) -> Window:
+        """Return when the jobs of a part are submitted.
+
+        :raises InvalidInput: there is no such part.
+        """
+        if number not in self.numbers:
+            raise InvalidInput(f"part {number}: the trace has parts {self.numbers[0]} to {self.numbers[-1]}")
+        begin = self.begin_s + (number - 1) * self.length_s
+        return begin, begin + self.length_s
+
+    def unit(self) -> str:
+        """Return what one run stands for: ``part of 7 d``."""
+        days = self.length_s / 86_400
+        return f"part of {days:g} d" if days >= 1 else f"part of {self.length_s / 3600:g} h"
 
 
 @dataclass(frozen=True, slots=True)
