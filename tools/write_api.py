@@ -83,7 +83,7 @@ def _rows(cls: type) -> Iterator[str]:
         below = members[at + 1] if at + 1 < len(members) else None
         text = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else ""
         if isinstance(member, ast.AnnAssign) and isinstance(member.target, ast.Name):
-            name, shown = member.target.id, f"{member.target.id}: {ast.unparse(member.annotation)}"
+            name, shown = member.target.id, f"{member.target.id}: {_kind(member.annotation)}"
         elif isinstance(member, ast.Assign) and isinstance(member.targets[0], ast.Name) and issubclass(cls, Enum):
             name = shown = member.targets[0].id
         elif isinstance(member, ast.FunctionDef):
@@ -99,6 +99,11 @@ def _rows(cls: type) -> Iterator[str]:
         seen.add(name)
         cells = [f"`{_flat(shown)}`", _first(str(text))]
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _kind(annotation: ast.expr) -> str:
+    """An annotation as readers need it: every attribute is read-only, so `Final` says nothing."""
+    return re.sub(r"^Final\[(.*)\]$", r"\1", ast.unparse(annotation))
 
 
 def _members(cls: type) -> Iterator[ast.stmt]:

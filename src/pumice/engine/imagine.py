@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -47,9 +47,10 @@ class ImaginedNode(Node):
     __slots__ = ("_extra", "_idle", "_node", "_task", "_used")
 
     def __init__(self, node: Node, task: Task, extra: int) -> None:
-        self._table, self.row, self.name = node._table, node.row, node.name
-        self.labels, self.annotations, self.taints = node.labels, node.annotations, node.taints
-        self.object, self._dims = node.object, node._dims
+        draft: Any = self
+        draft._table, draft.row, draft.name = node._table, node.row, node.name
+        draft.labels, draft.annotations, draft.taints = node.labels, node.annotations, node.taints
+        draft.object, draft._dims = node.object, node._dims
         self._node, self._extra, self._task = node, extra, task
         self._used, self._idle = ImaginedRow(node._table.used, self, 1), ImaginedRow(node._table.idle, self, -1)
 
@@ -69,8 +70,8 @@ class ImaginedNode(Node):
     def future_idle(self) -> Resources:
         return super().future_idle - self._task.requests.scaled(self._extra)
 
-    @property
-    def tasks(self) -> TaskMap:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def tasks(self) -> TaskMap:
         """The node's tasks and so many more like the one that is asked about."""
         more = {f"{self._task.uid}+{n}": self._task for n in range(self._extra)}
         return TaskMap({**self._node.tasks, **more})

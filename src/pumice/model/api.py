@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, ClassVar, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import force_setattr, replace
@@ -19,6 +19,11 @@ from pumice.model.quantity import milli
 
 Quantity: TypeAlias = str | int | float
 ResourceList: TypeAlias = dict[str, Quantity]
+if TYPE_CHECKING:
+    Texts: TypeAlias = Mapping[str, str]
+else:
+    Texts = dict[str, str]
+"""Labels or annotations: decoded into a dict, and then made read-only."""
 
 
 class _Struct(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True, dict=False, frozen=True):
@@ -52,8 +57,8 @@ class Metadata(_Struct, frozen=True):
     uid: str = ""
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
+    labels: Texts | None = None
+    annotations: Texts | None = None
     owner_references: tuple[OwnerReference, ...] | None = None
     resource_version: str = ""
     generation: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from pumice.model import keys
 from pumice.model.api import NetworkTopology, PodGroup, SubGroupPolicy
@@ -49,14 +49,14 @@ class TaskGroup(Sealed):
         "version",
     )
 
-    tasks: TaskMap
-    min_available: int
-    pending_best_effort_count: int
+    tasks: Final[TaskMap]
+    min_available: Final[int]
+    pending_best_effort_count: Final[int]
     """Pending tasks that ask for nothing."""
-    version: int
+    version: Final[int]
     """Grows with every change."""
 
-    def __init__(self, shared: TaskGroup | None = None) -> None:
+    def __init__(self, shared: TaskGroup | None = None, min_available: int = 0) -> None:
         """*shared*: have the tasks of another group, and follow them."""
         self._tasks: TaskMap = shared._tasks if shared is not None else TaskMap()
         self._by_status: tuple[TaskMap, ...] = (
@@ -64,7 +64,7 @@ class TaskGroup(Sealed):
         )
         self._role_counts: dict[str, list[int]] = shared._role_counts if shared is not None else {}
         self.tasks = self._tasks
-        self.min_available = 0
+        self.min_available = min_available
         self.pending_best_effort_count = 0
         self.version = 0
 
@@ -121,19 +121,18 @@ class SubJob(TaskGroup):
 
     __slots__ = ("group", "job", "match_index", "topology", "uid")
 
-    job: Job
-    uid: str
-    group: str
-    match_index: int
-    topology: NetworkTopology | None
+    job: Final[Job]
+    uid: Final[str]
+    group: Final[str]
+    match_index: Final[int]
+    topology: Final[NetworkTopology | None]
 
     def __init__(self, job: Job, uid: str, group: str, match_index: int, *, whole: bool = False) -> None:
         """*whole*: the job with all its tasks, as one."""
-        super().__init__(job if whole else None)
+        super().__init__(job if whole else None, job.min_available if whole else 0)
         self.job, self.uid = job, uid
         self.group, self.match_index = group, match_index
         self.topology = job.topology if whole else None
-        self.min_available = job.min_available if whole else 0
 
     @property
     def priority(self) -> int:
@@ -170,47 +169,47 @@ class Job(TaskGroup):
         *("total_request", "uid"),
     )
 
-    uid: str
-    name: str
-    namespace: str
-    queue: str
+    uid: Final[str]
+    name: Final[str]
+    namespace: Final[str]
+    queue: Final[str]
     """The name of its queue."""
-    priority: int
-    creation: float
-    labels: ReadOnlyMap[str, str]
-    annotations: ReadOnlyMap[str, str]
-    phase: str
+    priority: Final[int]
+    creation: Final[float]
+    labels: Final[ReadOnlyMap[str, str]]
+    annotations: Final[ReadOnlyMap[str, str]]
+    phase: Final[str]
     """The phase of its PodGroup, or nothing."""
-    min_resources: Resources | None
+    min_resources: Final[Resources | None]
     """What the PodGroup says it needs at least; None where it says nothing."""
-    sub_jobs: SubJobMap
-    group: PodGroup | None
-    policies: tuple[SubGroupPolicy, ...]
+    sub_jobs: Final[SubJobMap]
+    group: Final[PodGroup | None]
+    policies: Final[tuple[SubGroupPolicy, ...]]
     """Its sub-group policies."""
-    has_topology: bool
+    has_topology: Final[bool]
     """Does the job or one of its policies ask for a network topology?"""
-    problem: str
+    problem: Final[str]
     """What is wrong with its PodGroup, or nothing; a job with a problem is not scheduled."""
-    in_session: bool
+    in_session: Final[bool]
     """Can it be scheduled: has it a PodGroup and a queue?"""
-    role_minimums: ReadOnlyMap[str, int]
-    role_total: int
-    together: bool
+    role_minimums: Final[ReadOnlyMap[str, int]]
+    role_total: Final[int]
+    together: Final[bool]
     """Is it evicted as a whole or not at all?"""
-    allocated: Resources
+    allocated: Final[Resources]
     """Held by its tasks now."""
-    held: Resources
+    held: Final[Resources]
     """Held by its tasks now, or promised to them in this session."""
-    pending: Resources
+    pending: Final[Resources]
     """Asked for by its waiting tasks."""
-    total_request: Resources
+    total_request: Final[Resources]
     """Asked for by all its tasks."""
 
     def __init__(self, namespace: str, name: str) -> None:
         super().__init__()
         self.uid = f"{namespace}/{name}"
         self.namespace, self.name = namespace, name
-        self.join(None)
+        self.group, self.policies, self.has_topology = None, (), False
         self.queue = ""
         self.priority = 0
         self.creation = 0.0
@@ -281,10 +280,11 @@ class Job(TaskGroup):
     def join(self, group: PodGroup | None) -> None:
         """Take over what the PodGroup says of parts and topology; None: it has none. For the state."""
         spec = group.spec if group is not None else None
-        self.group = group
-        self.policies = (spec.sub_group_policy if spec is not None else None) or ()
-        self.has_topology = spec is not None and (
-            spec.network_topology is not None or any(p.network_topology is not None for p in self.policies)
+        draft: Any = self
+        draft.group = group
+        draft.policies = policies = (spec.sub_group_policy if spec is not None else None) or ()
+        draft.has_topology = spec is not None and (
+            spec.network_topology is not None or any(p.network_topology is not None for p in policies)
         )
 
     def whole(self) -> SubJob:

@@ -7,18 +7,38 @@ state writes (`state/writing.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, overload
 from weakref import WeakValueDictionary
 
 K = TypeVar("K")
 V = TypeVar("V")
+T = TypeVar("T")
 
 _get = dict.get
 _has = dict.__contains__
 
 
-class ReadOnlyMap(dict[K, V], Generic[K, V]):
+if TYPE_CHECKING:
+
+    class _Base(Mapping[K, V]):
+        """A mapping without the methods that write: a checker refuses them and goes on."""
+
+        def __init__(self, values: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None: ...
+        def __getitem__(self, key: K | V) -> V: ...
+        def __iter__(self) -> Iterator[K]: ...
+        def __len__(self) -> int: ...
+        def copy(self) -> dict[K, V]: ...
+        @overload
+        def get(self, key: K | V) -> V | None: ...
+        @overload
+        def get(self, key: K | V, default: V | T) -> V | T: ...
+        def get(self, key: K | V, default: Any = None) -> Any: ...
+else:
+    _Base = dict
+
+
+class ReadOnlyMap(_Base[K, V], Generic[K, V]):
     """A dict that cannot be written. Keys are text; a key of another kind is a TypeError, in ``get`` and ``in`` too.
 
     ``copy()`` gives a dict of your own.
@@ -36,7 +56,7 @@ class ReadOnlyMap(dict[K, V], Generic[K, V]):
             raise KeyError(key)
         return self[self._key_of(key)]
 
-    if not TYPE_CHECKING:  # for who checks types they are a dict's
+    if not TYPE_CHECKING:
 
         def get(self, key, default=None):
             """The value of a key, or *default*."""
@@ -49,6 +69,12 @@ class ReadOnlyMap(dict[K, V], Generic[K, V]):
                 return _has(self, key)
             return _has(self, self._key_of(key))
 
+        def _refuse(self, *args, **kwargs):
+            raise TypeError("read-only: it cannot be changed; .copy() gives a dict of your own")
+
+        __setitem__ = __delitem__ = __ior__ = _refuse
+        clear = pop = popitem = setdefault = update = _refuse
+
     def _key_of(self, key: Any) -> Any:
         """The key that a thing stands for.
 
@@ -60,12 +86,6 @@ class ReadOnlyMap(dict[K, V], Generic[K, V]):
             return getattr(key, self.keyed_by)
         wanted = f"text or a {self.holds.__name__}" if self.holds is not None else "text"
         raise TypeError(f"a key must be {wanted}, got {key!r}")
-
-    def _refuse(self, *args: object, **kwargs: object) -> NoReturn:
-        raise TypeError("read-only: it cannot be changed; .copy() gives a dict of your own")
-
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
 
     def __reduce_ex__(self, protocol: object) -> tuple[type[dict[K, V]], tuple[dict[K, V]]]:
         """A copy or what comes out of a pickle is a dict of your own."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pumice.model.api import ResourceQuota
 from pumice.model.mapping import ReadOnlyMap
 from pumice.model.resources import Number, Resources
@@ -13,10 +15,10 @@ class Namespace(Sealed):
 
     __slots__ = ("_allocated", "allocated", "name", "quotas")
 
-    name: str
-    allocated: Resources
+    name: Final[str]
+    allocated: Final[Resources]
     """Held by its tasks now."""
-    quotas: ReadOnlyMap[str, ResourceQuota]
+    quotas: Final[ReadOnlyMap[str, ResourceQuota]]
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -78,14 +78,14 @@ class Node(Sealed):
 
     __slots__ = ("_dims", "_table", "annotations", "labels", "name", "object", "row", "taints", "tasks")
 
-    name: str
-    labels: ReadOnlyMap[str, str]
-    annotations: ReadOnlyMap[str, str]
-    taints: tuple[Taint, ...]
-    tasks: TaskMap
+    name: Final[str]
+    labels: Final[ReadOnlyMap[str, str]]
+    annotations: Final[ReadOnlyMap[str, str]]
+    taints: Final[tuple[Taint, ...]]
+    tasks: Final[TaskMap]
     """Everything that is on it, by UID, pods of other schedulers included."""
-    object: NodeObject
-    row: int
+    object: Final[NodeObject]
+    row: Final[int]
     """Its row in the node table."""
 
     def __init__(self, table: NodeColumns, row: int, name: str) -> None:

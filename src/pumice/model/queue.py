@@ -24,33 +24,33 @@ class Queue(Sealed):
         *("name", "object", "pending", "problem", "version", "waiting"),
     )
 
-    name: str
-    annotations: ReadOnlyMap[str, str]
-    labels: ReadOnlyMap[str, str]
-    capability: Resources
+    name: Final[str]
+    annotations: Final[ReadOnlyMap[str, str]]
+    labels: Final[ReadOnlyMap[str, str]]
+    capability: Final[Resources]
     """The most it may ever hold; a name it lacks is unlimited."""
-    deserved: Resources
-    guarantee: Resources
-    creation: float
-    object: QueueObject
-    jobs: JobMap
-    waiting: JobMap
+    deserved: Final[Resources]
+    guarantee: Final[Resources]
+    creation: Final[float]
+    object: Final[QueueObject]
+    jobs: Final[JobMap]
+    waiting: Final[JobMap]
     """Those of its jobs that have pending tasks."""
-    problem: str
+    problem: Final[str]
     """What is wrong with the queue's object, or nothing."""
-    version: int
+    version: Final[int]
     """Grows with every change."""
-    allocated: Resources
+    allocated: Final[Resources]
     """Held by its tasks now."""
-    held: Resources
+    held: Final[Resources]
     """Held by its tasks now, or promised to them in this session."""
-    pending: Resources
+    pending: Final[Resources]
     """Asked for by its waiting tasks."""
-    inqueue: Resources
+    inqueue: Final[Resources]
     """Still to come for jobs that were let in, as of the session's opening."""
-    in_vain: Resources
+    in_vain: Final[Resources]
     """The part of it that is for jobs which fit nowhere, by what the last cycle said of them."""
-    elastic: Resources
+    elastic: Final[Resources]
     """Held by its jobs beyond their minimum, as of the session's opening."""
 
     def __init__(self, obj: QueueObject) -> None:
@@ -72,25 +72,26 @@ class Queue(Sealed):
         self.in_vain = Resources(self._in_vain)
         self.problem = ""
         self.version = 0
-        self._take_over(obj)
+        for weight in obj.spec.weights:
+            if not -MOST_WEIGHT - 1 <= weight <= MOST_WEIGHT:
+                raise InvalidInput(f"weight of queue {obj.metadata.name}: must be at most {MOST_WEIGHT}, got {weight}")
+        self.capability = Resources.parse(obj.spec.capability)
+        self.deserved = Resources.parse(obj.spec.deserved)
+        self.guarantee = Resources.parse(obj.spec.guarantee.resource) if obj.spec.guarantee else EMPTY
+        meta = obj.metadata
+        self.object = obj
+        self.name = meta.name
+        self.annotations, self.labels = labels_of(meta.annotations), labels_of(meta.labels)
+        self.creation = meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
 
     def _take_over(self, obj: QueueObject) -> None:
         """Be what a changed object says. For the state.
 
         :raises InvalidInput: a quantity that is none, or a weight beyond all measure; nothing was changed.
         """
-        for weight in obj.spec.weights:
-            if not -MOST_WEIGHT - 1 <= weight <= MOST_WEIGHT:
-                raise InvalidInput(f"weight of queue {obj.metadata.name}: must be at most {MOST_WEIGHT}, got {weight}")
-        capability = Resources.parse(obj.spec.capability)
-        deserved = Resources.parse(obj.spec.deserved)
-        guarantee = Resources.parse(obj.spec.guarantee.resource) if obj.spec.guarantee else EMPTY
-        meta = obj.metadata
-        self.object = obj
-        self.name = meta.name
-        self.annotations, self.labels = labels_of(meta.annotations), labels_of(meta.labels)
-        self.creation = meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
-        self.capability, self.deserved, self.guarantee = capability, deserved, guarantee
+        told = Queue(obj)
+        for slot in ("object", "name", "annotations", "labels", "creation", "capability", "deserved", "guarantee"):
+            setattr(self, slot, getattr(told, slot))
 
     @property
     def uid(self) -> str:

@@ -29,7 +29,10 @@ class _Making(type):
 
 
 class Sealed(metaclass=_Making):
-    """Base of the objects that plugins see: reading is free, writing raises."""
+    """Base of the objects that plugins see: reading is free, writing raises.
+
+    Slots are annotated `Final`, so that type checkers refuse an assignment too; the state writes to an untyped draft.
+    """
 
     __slots__ = ()
     _draft: ClassVar[type]

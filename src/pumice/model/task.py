@@ -92,37 +92,37 @@ class Task(Sealed):
         *("priority", "role", "status", "sub_job", "uid"),
     )
 
-    uid: str
-    name: str
-    namespace: str
-    job: Job
+    uid: Final[str]
+    name: Final[str]
+    namespace: Final[str]
+    job: Final[Job]
     """The job it belongs to; pods of other schedulers have none (None)."""
-    job_key: str
+    job_key: Final[str]
     """The UID of the job that its pod names, or nothing."""
-    sub_job: SubJob | None
+    sub_job: Final[SubJob | None]
     """The part of the job it belongs to; None in a job without sub-group policies."""
-    role: str
-    priority: int
-    status: TaskStatus
-    labels: ReadOnlyMap[str, str]
-    annotations: ReadOnlyMap[str, str]
-    preemptable: bool
-    best_effort: bool
+    role: Final[str]
+    priority: Final[int]
+    status: Final[TaskStatus]
+    labels: Final[ReadOnlyMap[str, str]]
+    annotations: Final[ReadOnlyMap[str, str]]
+    preemptable: Final[bool]
+    best_effort: Final[bool]
     """Asks for nothing."""
-    creation: float
+    creation: Final[float]
     """Creation time in seconds."""
-    klass: TaskClass
-    node: Node | None
-    nominated_node: str
-    pod: Pod
-    gates: tuple[str, ...]
-    invalid: str
+    klass: Final[TaskClass]
+    node: Final[Node | None]
+    nominated_node: Final[str]
+    pod: Final[Pod]
+    gates: Final[tuple[str, ...]]
+    invalid: Final[str]
     """Why it can never be scheduled as written, or nothing."""
-    devices: tuple[int, ...]
+    devices: Final[tuple[int, ...]]
     """The GPU devices it holds on its node."""
-    evicted: bool
+    evicted: Final[bool]
     """Was evicted in this session."""
-    assumed_at: float | None
+    assumed_at: Final[float | None]
     """When its bind or eviction was sent; None when nothing is on its way."""
 
     def __init__(
@@ -159,7 +159,7 @@ class Task(Sealed):
         """The task of another pod of its job that says the same of itself but for its name, its age and its place."""
         meta, mine = pod.metadata, self.pod.metadata
         born = meta.creation_timestamp
-        made: Task = _new(_DRAFT)
+        made: Any = _new(_DRAFT)
         made.uid, made.name, made.namespace = meta.uid or key, meta.name, self.namespace
         made.labels, made.annotations = self.labels, self.annotations
         made.creation = self.creation if born == mine.creation_timestamp else born.timestamp() if born else 0.0
@@ -171,7 +171,8 @@ class Task(Sealed):
         made.evicted, made.assumed_at, made.devices = False, None, ()
         made._order = _UNREAD
         made.__class__ = Task
-        return made
+        sealed: Task = made
+        return sealed
 
     @property
     def key(self) -> str:

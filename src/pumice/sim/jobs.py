@@ -69,8 +69,8 @@ class PodKind:
     names: tuple[str, ...]
     spec: PodSpec
     demand: Demand
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
+    labels: Mapping[str, str] | None = None
+    annotations: Mapping[str, str] | None = None
     run_s: float = math.inf
     fails_after_s: float = math.inf
     failing_attempts: int = 0
@@ -97,8 +97,8 @@ class JobSpec:
     priority_class: str = ""
     role_minimums: dict[str, int] | None = None
     min_resources: ResourceList | None = None
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
+    labels: Mapping[str, str] | None = None
+    annotations: Mapping[str, str] | None = None
     reactions: Mapping[str, Reaction] = field(default_factory=dict)
     retries: int = 3
     """How often a failed job is tried again before it has failed for good."""

@@ -81,20 +81,20 @@ def _take_over(state: ClusterState, job: Job, obj: PodGroup) -> None:
         problem = f"PodGroup {obj.key}: minResources: {exc}"
         if isinstance(exc, TooManyNames):
             state.unnamed["PodGroup", obj.key] = obj
-    with unsealed(job):
-        job.join(obj)
-        job.problem = problem
-        job.queue = said.queue or state.default_queue
-        job.together = said.together
-        job.min_available = max(spec.min_member, 0)
-        job.role_minimums = frozen(spec.min_task_member) if spec.min_task_member else _NO_MINIMUMS
-        job.role_total = sum(job.role_minimums.values())
-        job.creation = meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
-        job.labels, job.annotations = labels_of(said.labels), labels_of(said.annotations)
-        job.phase = said.phase
-        job.min_resources = minimum
-        job.priority = said.priority
-        job.version += 1
+    with unsealed(job) as draft:
+        draft.join(obj)
+        draft.problem = problem
+        draft.queue = said.queue or state.default_queue
+        draft.together = said.together
+        draft.min_available = max(spec.min_member, 0)
+        draft.role_minimums = frozen(spec.min_task_member) if spec.min_task_member else _NO_MINIMUMS
+        draft.role_total = sum(job.role_minimums.values())
+        draft.creation = meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
+        draft.labels, draft.annotations = labels_of(said.labels), labels_of(said.annotations)
+        draft.phase = said.phase
+        draft.min_resources = minimum
+        draft.priority = said.priority
+        draft.version += 1
     if isinstance(obj, NativePodGroup) and obj.spec.topology_key:
         state.classes.features.add(Feature.GROUP_DOMAIN)
 
@@ -185,11 +185,11 @@ def group_gone(state: ClusterState, key: str, kind: str = PodGroup.kind_name) ->
     if job is None or job.kind != kind:
         return
     _leave_queue(state, job)
-    with unsealed(job):
-        job.join(None)
-        job.phase = ""
-        job.min_resources = None
-        job.together = False
+    with unsealed(job) as draft:
+        draft.join(None)
+        draft.phase = ""
+        draft.min_resources = None
+        draft.together = False
     hidden = state.kind(native.POD_GROUP).get(key)
     if isinstance(hidden, NativePodGroup):
         state.problems.pop((native.POD_GROUP, key), None)
@@ -208,9 +208,9 @@ def queue_seen(state: ClusterState, obj: QueueObject) -> None:
         return
     state.queue_version += 1
     if queue is not None:
-        with unsealed(queue):
-            queue._take_over(obj)
-            queue.version += 1
+        with unsealed(queue) as draft:
+            draft._take_over(obj)
+            draft.version += 1
         return
     put(state.queues, name, Queue(obj))
     for job in state.jobs.values():

@@ -35,11 +35,11 @@ def node_seen(state: ClusterState, obj: NodeObject) -> None:
     _offer(state, table.offer(row, (*((d, 0, 0) for d in gone), *offer.amounts) if gone else offer.amounts))
     table.max_pods[row] = offer.allocatable.get(PODS)
     offered = node._dims
-    with unsealed(node):
-        node._dims = offer.dims
-        node.object = obj
-        node.labels, node.annotations = labels_of(obj.metadata.labels), labels_of(obj.metadata.annotations)
-        node.taints = tuple(obj.spec.taints or ())
+    with unsealed(node) as draft:
+        draft._dims = offer.dims
+        draft.object = obj
+        draft.labels, draft.annotations = labels_of(obj.metadata.labels), labels_of(obj.metadata.annotations)
+        draft.taints = tuple(obj.spec.taints or ())
     table.unschedulable[row] = obj.spec.unschedulable
     table.set_labels(row, node.labels)
     table.set_taints(row, node.taints)

@@ -230,9 +230,9 @@ def join_sub_job(job: Job, task: Task) -> SubJob:
     sub_job = job._sub_jobs.get(uid)
     if sub_job is None:
         sub_job = SubJob(job, uid, group, index)
-        with unsealed(sub_job):
-            sub_job.min_available = 1 if policy is None else (policy.sub_group_size or 1)
-            sub_job.topology = job.topology if policy is None else policy.network_topology
+        with unsealed(sub_job) as draft:
+            draft.min_available = 1 if policy is None else (policy.sub_group_size or 1)
+            draft.topology = job.topology if policy is None else policy.network_topology
         put(job._sub_jobs, uid, sub_job)
     w.set_sub_job(task, sub_job)
     put(sub_job._tasks, task.uid, task)

@@ -20,8 +20,8 @@ T = TypeVar("T", Queue, Node)
 
 def name_job(state: ClusterState, job: Job, queue: str, shown_as: type[Job]) -> None:
     """Know a job by its name, and its queue perhaps, and show it as a *shown_as*."""
-    with unsealed(job):
-        job.queue = queue
+    with unsealed(job) as draft:
+        draft.queue = queue
     become(job, shown_as)
     put(state.jobs, job.uid, job)
 
@@ -33,17 +33,17 @@ def forget_job(state: ClusterState, uid: str) -> None:
 
 def tell_job(job: Job, priority: int, min_available: int, phase: str) -> None:
     """Take over what is said of a job; a phase that is not said stays."""
-    with unsealed(job):
-        job.priority, job.min_available = priority, min_available
-        job.phase = phase or job.phase
+    with unsealed(job) as draft:
+        draft.priority, draft.min_available = priority, min_available
+        draft.phase = phase or job.phase
 
 
 def tell_sums(queue: Queue, allocated: Mapping[int, Number]) -> None:
     """Take over what a queue is said to hold."""
     set_sums(queue._allocated, allocated)
     set_sums(queue._held, allocated)
-    with unsealed(queue):
-        queue.version += 1
+    with unsealed(queue) as draft:
+        draft.version += 1
 
 
 def show_as(thing: T, cls: type[T]) -> None:
@@ -53,5 +53,5 @@ def show_as(thing: T, cls: type[T]) -> None:
 
 def read_through(node: Node, table: NodeTable) -> None:
     """Let a node's ledgers be read through another view of the table."""
-    with unsealed(node):
-        node._table = table
+    with unsealed(node) as draft:
+        draft._table = table

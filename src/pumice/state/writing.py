@@ -30,15 +30,16 @@ def writer(cls: type, slot: str) -> Callable[[Any, Any], None]:
 
 
 class unsealed:  # noqa: N801  (read as a word: ``with unsealed(job):``)
-    """Within the block the slots of *thing* can be written. For where many change at once."""
+    """Within the block the slots of *thing* can be written: ``with unsealed(job) as draft``."""
 
     __slots__ = ("_cls", "_thing")
 
     def __init__(self, thing: Sealed) -> None:
         self._thing, self._cls = thing, type(thing)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Any:
         _write(self._thing, "__class__", self._cls._draft)
+        return self._thing
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, at: TracebackType | None) -> None:
         _write(self._thing, "__class__", self._cls)
@@ -49,17 +50,19 @@ def become(thing: Sealed, cls: type[Sealed]) -> None:
     _write(thing, "__class__", cls)
 
 
-find: Final[Callable[..., Any]] = dict.get
+_dict: Final[Any] = dict
+"""To checkers a read-only mapping has no methods that write."""
+find: Final[Callable[..., Any]] = _dict.get
 """The value of a key that is surely text, in a third of the time of ``get``."""
-put: Final[Callable[[ReadOnlyMap[Any, Any], Any, Any], Any]] = dict.setdefault
+put: Final[Callable[[ReadOnlyMap[Any, Any], Any, Any], Any]] = _dict.setdefault
 """Add what is not there yet; ``dict.__setitem__`` takes twice the time."""
-put_all: Final[Callable[[ReadOnlyMap[Any, Any], Iterable[tuple[Any, Any]]], None]] = dict.update
+put_all: Final[Callable[[ReadOnlyMap[Any, Any], Iterable[tuple[Any, Any]]], None]] = _dict.update
 """Add several that are not there yet, as (key, value)."""
-take: Final[Callable[..., Any]] = dict.pop
+take: Final[Callable[..., Any]] = _dict.pop
 """Take out."""
-replace: Final[Callable[[ReadOnlyMap[Any, Any], Any, Any], None]] = dict.__setitem__
+replace: Final[Callable[[ReadOnlyMap[Any, Any], Any, Any], None]] = _dict.__setitem__
 """Add, or put in place of what is there."""
-empty: Final[Callable[[ReadOnlyMap[Any, Any]], None]] = dict.clear
+empty: Final[Callable[[ReadOnlyMap[Any, Any]], None]] = _dict.clear
 """Take everything out."""
 
 set_status: Final[Callable[[Task, TaskStatus], None]] = writer(Task, "status")

@@ -45,7 +45,7 @@ def test_a_traced_task_answers_as_the_task_does_and_cannot_be_written() -> None:
     )
     assert twin == task
     with pytest.raises(AttributeError):
-        twin.priority = 3
+        twin.priority = 3  # type: ignore[misc]
     with pytest.raises(AttributeError):
         del twin.priority
 

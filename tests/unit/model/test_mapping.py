@@ -76,9 +76,9 @@ def test_the_thing_itself_stands_for_its_key() -> None:
         assert thing in held
     gone = Job("default", "gone")
     assert gone not in ssn.jobs
-    assert ssn.jobs.get(gone) is None  # type: ignore[call-overload]
+    assert ssn.jobs.get(gone) is None
     with pytest.raises(KeyError, match="default/gone"):
-        ssn.jobs[gone]  # type: ignore[index]
+        ssn.jobs[gone]
 
 
 @pytest.mark.parametrize("key", [1, None, b"default/train", ("default", "train")])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
@@ -64,7 +64,7 @@ def world(held: list[tuple[int, Shape]], asked: Shape) -> tuple[Session, Task]:
     return Session(state), task
 
 
-def _pod(name: str, spec: PodSpec, notes: dict[str, str] | None) -> Pod:
+def _pod(name: str, spec: PodSpec, notes: Mapping[str, str] | None) -> Pod:
     return Pod(
         metadata=Metadata(name=name, namespace="default", uid=name, annotations=notes),
         spec=spec,

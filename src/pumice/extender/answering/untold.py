@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NoReturn
+from collections.abc import Callable
+from typing import Any, Final, NoReturn, TypeVar
 
 from pumice.errors import PumiceError
 from pumice.model.api import AnyObject
@@ -12,6 +13,8 @@ from pumice.model.queue import Queue
 from pumice.state.cluster import ClusterState
 from pumice.state.table import NodeTable
 
+T = TypeVar("T")
+
 
 class NotTold(PumiceError):
     """The policy read something that neither the call nor a snapshot holds."""
@@ -20,23 +23,31 @@ class NotTold(PumiceError):
         super().__init__(f"{what}: not told by the call, and no onSessionOpen of this caller has brought it")
 
 
-def _unreadable(what: str) -> Any:
+def _untold(what: str, *names: str) -> Callable[[type[T]], type[T]]:
+    """A class whose attributes of these names cannot be read."""
+
     def read(self: Any) -> NoReturn:
         raise NotTold(f"{what} of {self!r}")
 
-    return property(read)
+    def hide(cls: type[T]) -> type[T]:
+        for name in names:
+            setattr(cls, name, property(read))
+        return cls
+
+    return hide
 
 
+@_untold("what is told", *("priority", "creation", "labels", "annotations", "phase"))
+@_untold("what is told", *("min_resources", "sub_jobs", "tasks"))
+@_untold("sums", *("min_available", "preemptible", "allocated", "held", "total_request"))
+@_untold("sums", "ready_count", "waiting_count")
 class UntoldJob(Job):
     """A job that a task names; only its names are known, and its queue where the task tells it."""
 
     __slots__ = ()
 
-    priority = creation = labels = annotations = phase = min_resources = sub_jobs = tasks = _unreadable("what is told")
-    min_available = preemptible = allocated = held = total_request = ready_count = waiting_count = _unreadable("sums")
-
-    @property
-    def queue(self) -> str:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def queue(self) -> str:
         """Its queue, if the task told it."""
         queue: str = Job.__dict__["queue"].__get__(self)
         if not queue:
@@ -47,21 +58,19 @@ class UntoldJob(Job):
         return f"<Job {self.uid}>"
 
 
+@_untold("sums", "allocated", "held", "pending", "inqueue", "elastic", "jobs")
 class UntoldSums(Queue):
     """A queue whose sums were not told."""
 
     __slots__ = ()
 
-    allocated = held = pending = inqueue = elastic = jobs = _unreadable("sums")
 
-
+@_untold("what is told", *("labels", "annotations", "taints", "allocatable", "capacity", "unschedulable", "gpus"))
+@_untold("ledgers", *("idle", "used", "releasing", "pipelined", "future_idle", "idle_gpus", "gpu_utilization"))
 class UntoldNode(Node):
     """A node that a task names; only its name is known, and the tasks that were told to be there."""
 
     __slots__ = ()
-
-    labels = annotations = taints = allocatable = capacity = unschedulable = gpus = _unreadable("what is told")
-    idle = used = releasing = pipelined = future_idle = idle_gpus = gpu_utilization = _unreadable("ledgers")
 
 
 _LEDGERS: Final = frozenset({"idle", "used", "releasing", "pipelined", "evicted", "assumed", "pod_count"})

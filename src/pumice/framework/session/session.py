@@ -28,9 +28,9 @@ from pumice.framework.session.refused_writes import learn_refusals
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.search import Search
 from pumice.framework.session.statement import Statement
-from pumice.model.job import Job
-from pumice.model.node import Node
-from pumice.model.queue import Queue
+from pumice.model.job import Job, JobMap
+from pumice.model.node import NodeMap
+from pumice.model.queue import QueueMap
 from pumice.model.reason import Verdict
 from pumice.model.resources import Resources
 from pumice.model.status import TaskStatus
@@ -143,17 +143,17 @@ class Session(PluginOpening):
 
     # -- what plugins see -------------------------------------------------------------------------------------------
     @property
-    def jobs(self) -> Mapping[str, Job]:
+    def jobs(self) -> JobMap:
         """Jobs with a PodGroup and a queue, by UID."""
         return self.state.session_jobs
 
     @property
-    def nodes(self) -> Mapping[str, Node]:
+    def nodes(self) -> NodeMap:
         """Nodes by name."""
         return self.state.nodes
 
     @property
-    def queues(self) -> Mapping[str, Queue]:
+    def queues(self) -> QueueMap:
         """Queues by name."""
         return self.state.queues
 

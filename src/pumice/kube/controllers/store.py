@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from pumice.kube.controllers.objects import FOLLOWED, Command, FollowedQueue, OwnedPod, VcJob
@@ -126,7 +126,7 @@ class Store:
         found = self._get(PriorityClass, name)
         return found.value if found is not None else 0
 
-    def namespace_notes(self, name: str) -> dict[str, str]:
+    def namespace_notes(self, name: str) -> Mapping[str, str]:
         """The annotations of a namespace."""
         found = self._get(NamespaceObject, name)
         return (found.metadata.annotations if found is not None else None) or {}
