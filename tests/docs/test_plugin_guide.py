@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from write_points import END, points_page, registration_module, with_table
 
 from pumice import Arguments, Event, Job, Node, Queue, Resources, Session, Task
 from pumice.config import load
-from pumice.framework.docs import END, points_page, registration_module, with_table
 from pumice.framework.names import hint
 from pumice.framework.points import POINTS
 from pumice.framework.registry import Registry, default_registry, set_default_registry

@@ -15,6 +15,7 @@ from pumice.model.api import NetworkTopology, PodGroup, PodSpec
 from pumice.model.intents import Evict, Nominate
 from pumice.model.job import Job
 from pumice.model.status import TaskStatus
+from pumice.model.task import Task
 from pumice.state.writing import unsealed
 from pumice.testing.builders import job, node, pod, queue
 from pumice.testing.scenario import Scenario
@@ -81,7 +82,7 @@ def test_a_veto_of_the_first_tier_is_not_overruled_by_the_second() -> None:
     class Everyone(Plugin):
         name = "everyone"
 
-        def preemptable(self, preemptor: object, candidates: list[object]) -> list[object]:
+        def preemptable(self, preemptor: Task, candidates: list[Task]) -> list[Task]:
             return candidates
 
     scenario = Scenario(node("n0", cpu=2)).job("gang", tasks=2, on="n0", priority=1).job("high", priority=10)

@@ -10,12 +10,15 @@ from pumice.framework.points.events import Event, EventHandler
 
 if TYPE_CHECKING:
     from pumice.framework.points.point import Point
+    from pumice.framework.points.registration import PointMethods
     from pumice.framework.session.session import Session
+else:
+    PointMethods = object
 
 __all__ = ["Action", "Arguments", "Event", "EventHandler", "Plugin"]
 
 
-class Plugin:
+class Plugin(PointMethods):
     """A scheduling policy. Built from its arguments anew for each session, unless it says otherwise.
 
     A method named after an extension point (``predicate``, ``node_order``, ``job_order`` …) is registered by itself;

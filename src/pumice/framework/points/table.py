@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from pumice.engine.rows import NodeRows
 from pumice.framework.points.point import Form, Point
 from pumice.framework.points.rules import (
@@ -47,6 +50,8 @@ from pumice.model.reason import PASS, Verdict
 from pumice.model.task import Task
 
 Said: TypeAlias = bool | Verdict | str | None
+Fits: TypeAlias = npt.NDArray[np.bool_] | npt.NDArray[np.int32] | npt.NDArray[np.int64] | None
+Scores: TypeAlias = npt.NDArray[np.float64] | npt.NDArray[np.int64] | npt.NDArray[np.bool_]
 Vote: TypeAlias = bool | Verdict | float | None
 Victims: TypeAlias = Sequence[Task] | tuple[Sequence[Task], Vote] | None
 REJECT, ABSTAIN = OnFailure.REJECT, OnFailure.ABSTAIN
@@ -168,7 +173,7 @@ PREDICATE = Point(
 )
 BATCH_PREDICATE = Point(
     "batch_predicate",
-    Form[[Task, NodeRows], Any],
+    Form[[Task, NodeRows], Fits],
     FITS,
     0,
     REJECT,
@@ -209,7 +214,7 @@ NODE_ORDER = Point(
 )
 BATCH_NODE_ORDER = Point(
     "batch_node_order",
-    Form[[Task, NodeRows], Any],
+    Form[[Task, NodeRows], Scores],
     SCORES,
     0.0,
     ABSTAIN,
