@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 import textwrap
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from pumice.config.settings import ControllersSettings, SchedulerSettings, json_schema
 from pumice.kube.door_document import door_document
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "api.md"
@@ -142,6 +144,9 @@ def _flat(text: str) -> str:
 def main() -> None:
     """Bring the page, and the OpenAPI document of the answers, up to date."""
     PAGE.write_text(page(), encoding="utf-8")
+    for name, kind in (("scheduler", SchedulerSettings), ("controllers", ControllersSettings)):
+        text = json.dumps(json_schema(kind), indent=1, sort_keys=True)
+        PAGE.with_name(f"settings-{name}.json").write_text(text + "\n", encoding="utf-8")
     document = msgspec.json.format(msgspec.json.encode(door_document()), indent=1)
     PAGE.with_name("answers-v1.json").write_bytes(document + b"\n")
 

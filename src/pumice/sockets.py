@@ -15,6 +15,17 @@ def is_loopback(address: str) -> bool:
     return address.rpartition(":")[0].strip("[]") in _LOOPBACK
 
 
+def listening(address: str) -> socket.socket:
+    """Return a socket that listens on ``host:port``, or on every interface for ``:port``.
+
+    :raises InvalidInput: no such address, or the port is taken.
+    """
+    host, _, port = address.rpartition(":")
+    if not port.isdigit() or int(port) > 65535:
+        raise InvalidInput(f"address {address!r}: must be HOST:PORT or :PORT")
+    return tcp_listener(host.strip("[]"), int(port))
+
+
 def tcp_listener(host: str, port: int) -> socket.socket:
     """A socket that listens on a host's port, or on every interface where there is no host.
 

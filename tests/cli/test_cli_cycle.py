@@ -15,7 +15,7 @@ import yaml
 from cli_runs import DEMO, DEMO_CONF, ROOT, Pumice
 
 from pumice import saved
-from pumice.cli import status
+from pumice.cli import cycle, status
 from pumice.cli.options import load_conf
 from pumice.framework.registry import Registry
 from pumice.framework.session.runtime import Runtime
@@ -55,8 +55,9 @@ def test_the_demo_reads_well(pumice: Pumice) -> None:
     assert not any(line.endswith(" ") for line in ran.out.splitlines())
 
 
-def test_the_limit_leaves_waiting_jobs_unexplained(pumice: Pumice) -> None:
-    assert "more (--limit)" in pumice("cycle", DEMO, "--conf", DEMO_CONF, "--limit", 2).out
+def test_a_terminal_explains_some_of_many_pending_jobs(pumice: Pumice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cycle, "EXPLAINED", 2)
+    assert "more (-o json has all)" in pumice("cycle", DEMO, "--conf", DEMO_CONF).out
 
 
 def test_explain_names_the_place_the_reasons_and_the_nearest_miss(pumice: Pumice, saved_demo: Path) -> None:

@@ -70,10 +70,8 @@ def test_any_other_flag_is_refused_before_anything_starts(command: str, args: li
     [
         (["--schedule-period=soon"], "--schedule-period 'soon'"),
         (["--schedule-period=0s"], "must be above zero"),
-        (["--scheduler-conf-map=conf"], "ConfigMap 'conf': must be NAMESPACE/NAME"),
-        (["--scheduler-conf-map=a/b", "--scheduler-conf=c"], "only one of them may be given"),
         (["--node-selector", "pool"], "--node-selector 'pool': must be KEY:VALUE"),
-        (["--leader-elect-renew-deadline=20s"], "--leader-elect-lease-duration 15s: must be longer"),
+        (["--leader-elect-renew-deadline=20s"], "leaderElection.leaseDuration: 15s must be longer"),
         (["--enable-healthz", "--healthz-address=nowhere"], "address 'nowhere': must be HOST:PORT"),
         (["--leader-elect=maybe"], "--leader-elect=maybe: must be true or false"),
     ],

@@ -22,7 +22,7 @@ def test_a_controller_that_does_not_exist_is_refused_with_those_that_do(nowhere:
 
 def test_times_that_do_not_go_together_are_refused(nowhere: str) -> None:
     ran = Pumice()("controllers", nowhere, "--leader-elect-renew-deadline=20s", code=2)
-    assert "--leader-elect-lease-duration 15s: must be longer than --leader-elect-renew-deadline 20s" in ran.err
+    assert "leaderElection.leaseDuration: 15s must be longer than renewDeadline 20s" in ran.err
 
 
 def test_flags_of_volcanos_controller_manager_are_taken_with_a_word_on_what_they_do(nowhere: str) -> None:

@@ -211,7 +211,7 @@ def server(*words: object, cwd: Path) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    command = [str(PUMICE), *(str(word) for word in words), "--port", str(port)]
+    command = [str(PUMICE), *(str(word) for word in words), "--address", f"127.0.0.1:{port}"]
     running = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 30

@@ -14,6 +14,7 @@ from cli_runs import Pumice
 from pumice.cli.app import app
 
 MOST_COMMANDS = 22
+MOST_OPTIONS = 200
 
 
 def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
@@ -31,6 +32,16 @@ COMMANDS = dict(leaves(typer.main.get_command(app)))
 
 def test_there_are_few_commands() -> None:
     assert len(COMMANDS) <= MOST_COMMANDS, sorted(COMMANDS)
+
+
+def test_there_are_few_options_and_each_has_one_spelling() -> None:
+    """A name with a unit, a file or an address means the same for every command that has it."""
+    options = [(name, p) for name, command in COMMANDS.items() for p in command.params if p.opts[0].startswith("-")]
+    assert len(options) <= MOST_OPTIONS, len(options)
+    takes: dict[str, set[str]] = {}
+    for _, option in options:
+        takes.setdefault(max(option.opts, key=len), set()).add(str(option.metavar))
+    assert {name: sorted(kinds) for name, kinds in takes.items() if len(kinds) > 1} == {}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -13,8 +13,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from pumice.clock import ManualClock
+from pumice.config.settings import CONTROLLERS as NAMES
 from pumice.kube.controllers.counted import ControllerMetrics
-from pumice.kube.controllers.names import NAMES
 from pumice.kube.metrics import CycleMetrics
 from pumice.kube.published import PUBLISHED
 

@@ -138,10 +138,10 @@ def test_the_check_command_prints_a_verdict_per_verb() -> None:
     runner = CliRunner()
     with Serving(app([Odd])) as serving:
         table = runner.invoke(command, ["extender", "check", serving.url])
-        data = runner.invoke(command, ["extender", "check", serving.url, "-o", "json", "--only", "predicate"])
+        data = runner.invoke(command, ["extender", "check", serving.url, "-o", "json"])
     assert table.exit_code == 0, table.output
     assert "prioritize" in table.output
-    assert [(one["verb"], one["verdict"]) for one in json.loads(data.output)] == [("predicate", "ok")]
+    assert ("predicate", "ok") in [(one["verb"], one["verdict"]) for one in json.loads(data.output)]
     nobody = runner.invoke(command, ["extender", "check", "http://127.0.0.1:9", "-o", "json"])
     assert nobody.exit_code == 1
 
@@ -170,28 +170,24 @@ def test_policies_are_found_by_name_and_by_file_with_their_arguments(tmp_path: P
     )
     settings = tmp_path / "conf.yaml"
     settings.write_text(
-        "actions: allocate\ntiers:\n- plugins:\n  - name: binpack\n    arguments:\n      binpack.weight: 7\n"
+        "compat: volcano\nactions: allocate\n"
+        "tiers:\n- plugins:\n  - name: binpack\n    arguments: {binpack.weight: 7}\n"
     )
-    mine, packed = policy_builders([str(file), "binpack"], settings, ["limit=3"])
+    (mine, packed), compat = policy_builders([str(file), "binpack"], settings)
     assert mine().name == "mine"
-    assert mine().arguments["limit"] == "3"
-    assert packed().name == "binpack"
+    assert (packed().name, packed().arguments["binpack.weight"], compat) == ("binpack", 7, "volcano")
 
 
 @pytest.mark.parametrize(
-    ("policies", "given", "message"),
-    [
-        (["binpak"], [], "did you mean 'binpack'"),
-        (["nowhere.py"], [], "does not exist"),
-        (["binpack"], ["novalue"], "key=value"),
-    ],
+    ("policies", "message"),
+    [(["binpak"], "did you mean 'binpack'"), (["nowhere.py"], "does not exist")],
 )
-def test_what_cannot_be_served_is_named(policies: list[str], given: list[str], message: str) -> None:
+def test_what_cannot_be_served_is_named(policies: list[str], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        policy_builders(policies, None, given)
+        policy_builders(policies, None)
 
 
 def test_several_workers_are_refused_where_answers_could_differ() -> None:
-    refused = CliRunner().invoke(command, ["extender", "serve", "gang", "--workers", "2", "--port", "0"])
+    refused = CliRunner().invoke(command, ["extender", "serve", "gang", "--workers", "2", "--address", "127.0.0.1:0"])
     assert refused.exit_code == 1
     assert "STATIC or NODE" in refused.output

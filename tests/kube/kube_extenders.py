@@ -25,7 +25,7 @@ class Served:
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._log = folder / f"extender-{self.port}.log"
-        command = [str(PUMICE), "extender", "serve", *arguments, f"--port={self.port}"]
+        command = [str(PUMICE), "extender", "serve", *arguments, f"--address=127.0.0.1:{self.port}"]
         with self._log.open("ab") as out:
             self._process = subprocess.Popen(command, stdout=out, stderr=out, env=os.environ)
         until(self.ready, 40, f"the extender answers: {self._log}")

@@ -120,6 +120,7 @@ class Reader:
         container = spec["containers"][0]
         command, *flags = container["args"]
         places = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        folders: dict[str, Path] = {}
         for volume in spec["volumes"]:
             if "configMap" in volume:
                 found = self.bed.call("GET", f"/api/v1/namespaces/{namespace}/configmaps/{volume['configMap']['name']}")
@@ -127,7 +128,11 @@ class Reader:
                 mounted.mkdir()
                 for key, text in found["data"].items():
                     (mounted / key).write_text(text)
-                flags = [flag.replace(places[volume["name"]], str(mounted)) for flag in flags]
+                folders[places[volume["name"]]] = mounted
+        for place, mounted in folders.items():
+            flags = [flag.replace(place, str(mounted)) for flag in flags]
+            for path in (path for folder in folders.values() for path in folder.iterdir()):
+                path.write_text(path.read_text().replace(place, str(mounted)))
         free = ["--healthz-address=127.0.0.1:0", *(["--listen-address=127.0.0.1:0"] if command == "run" else [])]
         kubeconfig = self.bed.kubeconfig(f"{name}-{len(self.processes)}", token)
         words = ["pumice", command, *flags, *free, f"--kubeconfig={kubeconfig}"]

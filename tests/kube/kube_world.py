@@ -14,6 +14,8 @@ from typing import Any
 import yaml
 from kube_bed import ACCOUNT, ROOT, Bed, Refusal, until
 
+from pumice.config.settings import with_values
+
 RIGHTS = ROOT / "deploy" / "helm" / "pumice" / "files" / "rights"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1"
 _NUMBERS = itertools.count(1)
@@ -192,11 +194,17 @@ class World:
 
 
 class Scheduler:
-    """A scheduler process and its log."""
+    """A scheduler process and its log. A flag without a dash is a setting: ``bindsInFlight=4``."""
 
     def __init__(self, log: Path, kubeconfig: str, *flags: str) -> None:
         self._log = log
-        command = [str(_VENV / "pumice"), "run", f"--kubeconfig={kubeconfig}", "--schedule-period=200ms", *flags]
+        values = dict(flag.split("=", 1) for flag in flags if not flag.startswith("-"))
+        file = log.with_suffix(".yaml")
+        head = {"apiVersion": "pumice.dev/v1", "kind": "Scheduler"}
+        file.write_text(yaml.safe_dump(with_values(head, {path: yaml.safe_load(v) for path, v in values.items()})))
+        command = [str(_VENV / "pumice"), "run", f"--kubeconfig={kubeconfig}", "--schedule-period=200ms"]
+        command += [f"--config={file}"] if values else []
+        command += [flag for flag in flags if flag.startswith("-")]
         with log.open("wb") as out:
             self._process = subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, "POD_NAME": log.stem})
 

@@ -76,7 +76,7 @@ def test_a_user_is_told_of_his_own_jobs_and_nothing_of_others(world: World, riva
     rival.gang("rival", 3)
     port = free_port()
     world.grant("reviews")
-    world.scheduler(f"--answers-address=127.0.0.1:{port}", "--leader-elect=false")
+    world.scheduler(f"answers.address=127.0.0.1:{port}", "--leader-elect=false")
     until(lambda: len(rival.bound()) == 3, 60, "the other's pods are bound")
     world.gang("mine", 3)
     door = f"--server=http://127.0.0.1:{port}"

@@ -84,6 +84,14 @@ def refused(helm: str, *settings: str) -> str:
     return done.stderr
 
 
+def settings_in(objects: dict[tuple[str, str], dict[str, Any]], component: str = "scheduler") -> dict[str, Any]:
+    """Return what the settings file of a component says."""
+    found: dict[str, Any] = yaml.safe_load(
+        objects["ConfigMap", f"pumice-{component}-settings"]["data"]["settings.yaml"]
+    )
+    return found
+
+
 def deployment(objects: dict[tuple[str, str], dict[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = objects["Deployment", "pumice-scheduler"]
     return found
@@ -110,9 +118,8 @@ def test_a_values_file_of_volcano_is_taken(helm: str, tmp_path: Path) -> None:
     pod = made["spec"]["template"]
     container = pod["spec"]["containers"][0]
     assert made["spec"]["replicas"] == 3
-    assert {"--scheduler-name=pumice", "--schedule-period=500ms", "--plugins-dir=/plugins", "-v=3"} <= set(
-        container["args"]
-    )
+    wanted = {"schedulerNames": ["pumice"], "schedulePeriod": "500ms", "pluginsDir": "/plugins", "verbosity": 3}
+    assert wanted.items() <= settings_in(objects).items()
     assert container["resources"] == {"limits": {"cpu": "2", "memory": "4Gi"}}
     assert (container["image"], container["imagePullPolicy"]) == ("pumice:0.1.0", "Always")
     assert pod["spec"]["imagePullSecrets"] == [{"name": "pull"}]
@@ -127,8 +134,11 @@ def test_a_values_file_of_volcano_is_taken(helm: str, tmp_path: Path) -> None:
 
 def test_instead_of_volcano_it_has_volcanos_name_and_follows_volcanos_conf(helm: str) -> None:
     objects = rendered(helm, f"--values={CHART / 'values-instead-of-volcano.yaml'}")
-    args = deployment(objects)["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert {"--scheduler-name=volcano", "--scheduler-conf-map=volcano-system/volcano-scheduler-configmap"} <= set(args)
+    found = settings_in(objects)
+    assert (found["schedulerNames"], found["confMap"]) == (
+        ["volcano"],
+        "volcano-system/volcano-scheduler-configmap",
+    )
     assert ("ConfigMap", "pumice-scheduler-conf") not in objects
     role = objects["Role", "pumice-scheduler-conf"]
     assert role["metadata"]["namespace"] == "volcano-system"
@@ -169,9 +179,9 @@ def test_odd_texts_arrive_as_they_were_given(helm: str) -> None:
     for name in ("scheduler", "controllers"):
         args = objects["Deployment", f"pumice-{name}"]["spec"]["template"]["spec"]["containers"][0]["args"]
         assert all(isinstance(arg, str) for arg in args), args
-        assert "--scheduler-name=123" in args
+        assert settings_in(objects, name)["schedulerNames"] == ["123"]
         if name == "scheduler":
-            assert {"--node-selector=odd: x", "--node-selector=kind:x # y", '--node-selector=a:"b"'} <= set(args)
+            assert settings_in(objects)["nodeSelector"] == ["odd: x", "kind:x # y", 'a:"b"']
             assert args[-2:] == ["--plugins-dir=/a b", "{x: y}"]
     assert objects["Role", "pumice-scheduler-lease"]["rules"][1]["resourceNames"] == ["123"]
 
@@ -233,7 +243,7 @@ def test_labels_of_users_take_nothing_from_the_selectors(helm: str) -> None:
     pod = made["spec"]["template"]["metadata"]
     assert made["spec"]["selector"]["matchLabels"].items() <= pod["labels"].items()
     assert (pod["labels"]["mine"], pod["labels"]["team"]) == ("x", "t")
-    scheme = {"prometheus.io/scheme": "http"}
+    scheme = {"prometheus.io/scheme": "http", "pumice.dev/settings": pod["annotations"]["pumice.dev/settings"]}
     assert pod["annotations"] == {"prometheus.io/scrape": "true", "prometheus.io/port": "9", **scheme}
 
 
@@ -314,14 +324,13 @@ def test_each_controller_brings_its_own_rights(helm: str, run: list[str]) -> Non
     objects = rendered(helm, f"--set=controllers.enabled=true,controllers.run={{{','.join(run)}}}")
     wanted = rules_of("controllers", *(f"controllers-{name}" for name in run))
     assert objects["ClusterRole", "pumice-controllers"]["rules"] == wanted
-    args = spec_of(objects, "controllers")["containers"][0]["args"]
-    assert f"--controllers={','.join(run)}" in args
+    assert settings_in(objects, "controllers")["controllers"] == run
 
 
 def test_the_dialect_of_kai_mounts_the_conf_and_reads_kais_objects(helm: str) -> None:
     objects = rendered(helm, "--set=scheduler.dialect=kai,scheduler.name=kai-scheduler")
     spec = spec_of(objects, "scheduler")
-    assert "--scheduler-conf=/etc/pumice/conf/scheduler.conf" in spec["containers"][0]["args"]
+    assert settings_in(objects)["conf"] == "/etc/pumice/conf/scheduler.conf"
     assert {"name": "conf", "configMap": {"name": "pumice-scheduler-conf"}} in spec["volumes"]
     conf = yaml.safe_load(objects["ConfigMap", "pumice-scheduler-conf"]["data"]["scheduler.conf"])
     assert conf["dialect"] == "kai"
@@ -337,7 +346,7 @@ def test_metrics_over_tls_ask_for_a_right_that_a_role_gives(helm: str) -> None:
     objects = rendered(helm, f"--set={settings},metrics.serviceMonitor.tlsConfig.insecureSkipVerify=true")
     for component in ("scheduler", "controllers"):
         spec = spec_of(objects, component)
-        assert "--metrics-tls-cert-file=/etc/pumice/metrics/tls.crt" in spec["containers"][0]["args"]
+        assert settings_in(objects, component)["metrics"]["tlsCertFile"] == "/etc/pumice/metrics/tls.crt"
         assert {"name": "metrics", "secret": {"secretName": "m"}} in spec["volumes"]
         [endpoint] = objects["ServiceMonitor", f"pumice-{component}"]["spec"]["endpoints"]
         assert (endpoint["scheme"], endpoint["tlsConfig"]) == ("https", {"insecureSkipVerify": True})
@@ -401,10 +410,10 @@ def test_answers_need_a_certificate(helm: str) -> None:
 
 
 def test_debug_endpoints_are_served_when_asked_for(helm: str) -> None:
-    assert "--debug-endpoints" not in deployment(rendered(helm))["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert settings_in(rendered(helm))["metrics"]["debug"] is False
     asked = rendered(helm, "--set=scheduler.debugEndpoints=true,metrics.enabled=false")
     container = deployment(asked)["spec"]["template"]["spec"]["containers"][0]
-    assert "--debug-endpoints" in container["args"]
+    assert settings_in(asked)["metrics"] == {"debug": True, "enabled": False}
     assert {"name": "metrics", "containerPort": 8080} in container["ports"]
 
 
@@ -414,7 +423,7 @@ def test_the_controllers_are_measured_as_the_scheduler_is(helm: str) -> None:
     for name, port in (("scheduler", 8080), ("controllers", 8081)):
         template = objects["Deployment", f"pumice-{name}"]["spec"]["template"]
         container, service = template["spec"]["containers"][0], objects["Service", f"pumice-{name}"]["spec"]
-        assert "--enable-metrics" in container["args"]
+        assert settings_in(objects, name)["metrics"]["enabled"] is True
         assert {"name": "metrics", "containerPort": port} in container["ports"]
         assert template["metadata"]["annotations"]["prometheus.io/port"] == str(port)
         assert service["selector"].items() <= template["metadata"]["labels"].items()
@@ -423,8 +432,7 @@ def test_the_controllers_are_measured_as_the_scheduler_is(helm: str) -> None:
         assert chosen.items() <= objects["Service", f"pumice-{name}"]["metadata"]["labels"].items()
     assert ("ServiceMonitor", "pumice-controllers") not in rendered(helm, "--set=metrics.serviceMonitor.enabled=true")
     without = rendered(helm, "--set=controllers.enabled=true,metrics.enabled=false")
-    args = without["Deployment", "pumice-controllers"]["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert "--enable-metrics" not in args
+    assert settings_in(without, "controllers")["metrics"]["enabled"] is False
     assert ("Service", "pumice-controllers") not in without
 
 
@@ -432,7 +440,7 @@ ALL = (
     "--set=controllers.enabled=true,controllers.extraArgs={--controllers=queue},scheduler.debugEndpoints=true",
     '--set-json=controllers.affinity={"podAntiAffinity":{}}',
     "--set=metrics.dashboard.enabled=true,scheduler.pluginsDir=/plugins,scheduler.pluginsConfigMap=mine",
-    "--set=scheduler.compat=volcano,scheduler.nodeSelectors={a:b},scheduler.extraArgs={--binds-in-flight=8}",
+    "--set=scheduler.compat=volcano,scheduler.nodeSelectors={a:b},scheduler.extraArgs={--priority-class=false}",
     "--set=scheduler.podLabels.a=b,scheduler.podAnnotations.a=b,scheduler.labels.a=b,scheduler.nodeSelector.a=b",
     "--set=image.pullSecrets={one},scheduler.extraEnv[0].name=A,scheduler.extraEnv[0].value=b",
     "--set=scheduler.extraVolumes[0].name=v,scheduler.extraVolumeMounts[0].name=v,"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -19,6 +21,12 @@ MANIFEST = ROOT / "deploy" / "manifests" / "scheduler.yaml"
 
 def documents() -> dict[str, dict[str, object]]:
     return {d["kind"]: d for d in yaml.safe_load_all(MANIFEST.read_text())}
+
+
+def config_map(name: str) -> dict[str, Any]:
+    """Return a ConfigMap of the manifests."""
+    found = [d for d in yaml.safe_load_all(MANIFEST.read_text()) if d["kind"] == "ConfigMap"]
+    return next(d for d in found if d["metadata"]["name"] == name)
 
 
 def test_the_server_takes_every_field_of_the_manifests(bed: Bed) -> None:
@@ -33,7 +41,7 @@ def test_the_server_takes_every_field_of_the_manifests(bed: Bed) -> None:
 @pytest.fixture
 def conf_map(bed: Bed) -> Iterator[str]:
     """The path of the conf, as the manifest makes it."""
-    made = bed.create(documents()["ConfigMap"])["metadata"]
+    made = bed.create(config_map("pumice-scheduler-conf"))["metadata"]
     path = f"/api/v1/namespaces/{made['namespace']}/configmaps/{made['name']}"
     yield path
     with suppress(Refusal):
@@ -43,8 +51,14 @@ def conf_map(bed: Bed) -> Iterator[str]:
 def flags() -> list[str]:
     """The command line of the manifest, on ports that are free."""
     container = documents()["Deployment"]["spec"]["template"]["spec"]["containers"][0]  # type: ignore[index]
-    assert container["args"][0] == "run"
-    return [*container["args"][1:], "--listen-address=127.0.0.1:0", "--healthz-address=127.0.0.1:0"]
+    assert container["args"] == ["run", "--config=/etc/pumice/settings/settings.yaml"]
+    settings = yaml.safe_load(config_map("pumice-scheduler-settings")["data"]["settings.yaml"])
+    del settings["apiVersion"], settings["kind"]
+    return [
+        *(f"{path}={json.dumps(value)}" for path, value in settings.items()),
+        "--listen-address=127.0.0.1:0",
+        "--healthz-address=127.0.0.1:0",
+    ]
 
 
 def test_the_scheduler_runs_with_the_conf_and_the_flags_of_the_manifest(world: World, conf_map: str) -> None:
@@ -60,7 +74,7 @@ def test_a_changed_config_map_is_followed_with_the_rights_that_we_ship(world: Wo
     def write(text: str) -> None:
         bed.call("PATCH", conf_map, {"data": {"scheduler.conf": text}})
 
-    good = documents()["ConfigMap"]["data"]["scheduler.conf"]  # type: ignore[index]
+    good = config_map("pumice-scheduler-conf")["data"]["scheduler.conf"]
     write("actions: nonsense")
     world.node("n1")
     world.gang("g", 2)
@@ -149,7 +163,7 @@ def test_the_scheduler_may_do_what_it_needs_and_no_more(
 
 def test_the_conf_of_the_manifest_passes_the_check(tmp_path: Path) -> None:
     conf = tmp_path / "scheduler.conf"
-    conf.write_text(documents()["ConfigMap"]["data"]["scheduler.conf"])  # type: ignore[index]
+    conf.write_text(config_map("pumice-scheduler-conf")["data"]["scheduler.conf"])
     pumice = Path(sys.executable).parent / "pumice"
     done = subprocess.run([str(pumice), "conf", "check", str(conf)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -49,7 +49,7 @@ def test_every_tool_at_a_running_scheduler_changes_nothing(world: World, tmp_pat
     world.node("n1", cpu="4")
     port = free_port()
     world.grant("reviews")
-    world.scheduler(f"--answers-address=127.0.0.1:{port}", "--leader-elect=false")
+    world.scheduler(f"answers.address=127.0.0.1:{port}", "--leader-elect=false")
     world.gang("runs", 3)
     until(lambda: len(world.bound()) == 3, 60, "the first gang is bound")
     world.gang("waits", 3)

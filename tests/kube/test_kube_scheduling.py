@@ -175,7 +175,7 @@ def test_a_leader_that_slept_through_its_lease_ends_and_no_pod_is_bound_twice(wo
 def test_a_gang_whose_binding_the_api_servers_death_interrupts_is_completed(world: World) -> None:
     for i in range(4):
         world.node(f"n{i}", cpu="50")
-    world.scheduler("--no-leader-elect", "--binds-in-flight=1")
+    world.scheduler("--no-leader-elect", "bindsInFlight=1")
     world.gang("g", 200)
     done = until(lambda: len(world.bound()) >= 2 and world.bound(), 40, "some are bound")
     world.bed.stop_server(kill=True)
@@ -190,7 +190,7 @@ def test_a_gang_whose_binding_the_api_servers_death_interrupts_is_completed(worl
 def test_a_scheduler_that_is_killed_in_the_middle_of_a_gang_finishes_it_when_started_again(world: World) -> None:
     for i in range(4):
         world.node(f"n{i}", cpu="50")
-    first = world.scheduler("--no-leader-elect", "--binds-in-flight=1")
+    first = world.scheduler("--no-leader-elect", "bindsInFlight=1")
     world.gang("g", 200)
     until(lambda: len(world.bound()) >= 2, 40, "some are bound")
     first.kill()

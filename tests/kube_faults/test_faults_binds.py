@@ -23,7 +23,7 @@ def test_a_gang_is_whole_in_the_end_whatever_is_answered_to_its_binds(
     for i in range(3):
         world.node(f"n{i}", cpu="10")
     fault = proxy.add(Fault(does, skip=5, times=8, after=after))
-    scheduler = world.scheduler("--no-leader-elect", "--binds-in-flight=8", kubeconfig=proxy.kubeconfig)
+    scheduler = world.scheduler("--no-leader-elect", "bindsInFlight=8", kubeconfig=proxy.kubeconfig)
     world.gang("full", 30, resources=True)
     world.gang("late", 2, resources=True)
     witness.check(waiting=("late",))
@@ -52,7 +52,7 @@ def test_binds_whose_answers_were_lost_hold_their_room_while_a_server_that_start
 
     lost = Fault("cut", skip=5, times=8, after=True, then=start_anew)
     proxy.faults[:] = [lost, *refusing]
-    world.scheduler("--no-leader-elect", "--binds-in-flight=8", kubeconfig=proxy.kubeconfig)
+    world.scheduler("--no-leader-elect", "bindsInFlight=8", kubeconfig=proxy.kubeconfig)
     world.gang("full", 22, resources=True)
     until(lambda: len(world.pods()) == 22, 40, "the pods are there")
     proxy.delay = 8.0
@@ -81,7 +81,7 @@ def test_a_gang_with_a_member_that_is_always_refused_gives_its_room_back(
 ) -> None:
     world.node("n1", cpu="4")
     refused = proxy.add(Fault(403, path=rf"g-3{BINDING}", times=10**9))
-    world.scheduler("--no-leader-elect", "--half-gang-timeout=5s", kubeconfig=proxy.kubeconfig)
+    world.scheduler("--no-leader-elect", "halfGangTimeout=5s", kubeconfig=proxy.kubeconfig)
     world.gang("g", 4)
     until(lambda: len(world.bound()) == 3, 40, "three are bound")
     world.gang("next", 4)
@@ -105,7 +105,7 @@ def test_a_gang_with_a_member_that_is_always_refused_gives_its_room_back(
 
 def test_a_gang_that_was_whole_and_lost_a_pod_keeps_its_room(world: World, witness: Witness) -> None:
     world.node("n1", cpu="4")
-    world.scheduler("--no-leader-elect", "--half-gang-timeout=2s")
+    world.scheduler("--no-leader-elect", "halfGangTimeout=2s")
     world.gang("g", 4)
     witness.check()
     time.sleep(1.1)  # the server counts in seconds; the next pod is to be younger than the last bind

@@ -28,7 +28,7 @@ def test_a_gang_is_whole_in_the_end_when_the_scheduler_is_killed_at_a_bind(
     for i in range(4):
         world.node(f"n{i}", cpu="10")
     dead = threading.Event()
-    with Kept(world, *SHORT, "--binds-in-flight=4", kubeconfig=proxy.kubeconfig) as kept:
+    with Kept(world, *SHORT, "bindsInFlight=4", kubeconfig=proxy.kubeconfig) as kept:
 
         def die() -> None:
             kept.current.kill()

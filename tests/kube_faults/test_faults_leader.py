@@ -20,7 +20,7 @@ def test_a_leader_that_is_frozen_at_a_bind_past_its_lease_ends_and_writes_nothin
     for i in range(3):
         world.node(f"n{i}", cpu="10")
     frozen = threading.Event()
-    first = world.scheduler(*STEADY, "--binds-in-flight=4", kubeconfig=proxy.kubeconfig)
+    first = world.scheduler(*STEADY, "bindsInFlight=4", kubeconfig=proxy.kubeconfig)
     until(lambda: " leads " in first.log, 40, "the first leads")
     second = world.scheduler(*STEADY)
 
@@ -46,7 +46,7 @@ def test_a_leader_that_is_frozen_at_a_bind_past_its_lease_ends_and_writes_nothin
 def test_a_leader_that_is_cut_off_ends_and_the_other_goes_on(world: World, proxy: Proxy, witness: Witness) -> None:
     for i in range(3):
         world.node(f"n{i}", cpu="10")
-    first = world.scheduler(*STEADY, "--binds-in-flight=4", kubeconfig=proxy.kubeconfig)
+    first = world.scheduler(*STEADY, "bindsInFlight=4", kubeconfig=proxy.kubeconfig)
     until(lambda: " leads " in first.log, 40, "the first leads")
     second = world.scheduler(*STEADY)
     proxy.add(Fault("pass", skip=10, then=proxy.freeze))

@@ -17,7 +17,7 @@ def test_pods_of_a_node_that_is_gone_find_another_when_they_come_back(
     for i in range(4):
         world.node(f"n{i}", cpu="10")
     proxy.add(Fault("pass", skip=bind, then=lambda: world.delete_node("n0")))
-    world.scheduler("--no-leader-elect", "--binds-in-flight=1", kubeconfig=proxy.kubeconfig)
+    world.scheduler("--no-leader-elect", "bindsInFlight=1", kubeconfig=proxy.kubeconfig)
     world.gang("g", 30, resources=True)
     until(lambda: len(world.bound()) == 30, 60, "all are bound, some perhaps to the node that is gone")
     lost = [name for name, node in world.bound().items() if node == "n0"]
@@ -40,7 +40,7 @@ def test_a_node_that_comes_back_under_its_name_is_used_and_not_overfilled(
         world.node("n0", cpu="10")
 
     proxy.add(Fault("pass", skip=6, then=replace))
-    world.scheduler("--no-leader-elect", "--binds-in-flight=4", kubeconfig=proxy.kubeconfig)
+    world.scheduler("--no-leader-elect", "bindsInFlight=4", kubeconfig=proxy.kubeconfig)
     world.gang("full", 20, resources=True)
     world.gang("late", 1, resources=True)
     witness.check(waiting=("late",))

@@ -25,7 +25,7 @@ def test_a_gang_is_whole_in_the_end_when_the_server_dies_at_a_bind(
         dead.set()
 
     proxy.add(Fault("cut", skip=bind, then=die, after=after))
-    with Kept(world, *SHORT, "--binds-in-flight=4", kubeconfig=proxy.kubeconfig):
+    with Kept(world, *SHORT, "bindsInFlight=4", kubeconfig=proxy.kubeconfig):
         world.gang("full", 40, resources=True)
         assert dead.wait(60), f"bind {bind} was not sent"
         world.bed.start_server()

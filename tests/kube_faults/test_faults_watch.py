@@ -67,7 +67,7 @@ def test_what_watches_repeat_counts_once(world: World, proxy: Proxy, witness: Wi
 
 def test_a_connection_that_stands_still_and_goes_on_loses_nothing(world: World, proxy: Proxy, witness: Witness) -> None:
     cluster(world)
-    scheduler = world.scheduler("--no-leader-elect", "--binds-in-flight=4", kubeconfig=proxy.kubeconfig)
+    scheduler = world.scheduler("--no-leader-elect", "bindsInFlight=4", kubeconfig=proxy.kubeconfig)
     for i in range(3):
         world.gang(f"early{i}", 5, resources=True)
         if i == 1:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pytest
@@ -35,10 +36,14 @@ CASES = [case.id for case in read([ROOT / "tests" / "conformance" / "cases"])]
 PROPERTY, CONFORMANCE = "tests/property", "tests/conformance"
 
 
-def cycled(name: str, *options: str) -> str:
-    """What `pumice cycle` says of an example, on one line."""
+def cycled(name: str, *options: str, compat: str = "") -> str:
+    """What `pumice cycle` says of an example, on one line; *compat*: with this line in its conf."""
     folder = EXAMPLES / name
     conf = [] if "--conf" in options else ["--conf", str(folder / "scheduler.conf")]
+    if compat:
+        with NamedTemporaryFile("w", delete=False) as file:
+            file.write((folder / "scheduler.conf").read_text(encoding="utf-8") + f"\ncompat: {compat}\n")
+        conf = ["--conf", file.name]
     done = CliRunner().invoke(app, ["cycle", str(folder), *conf, *options], env={"COLUMNS": "400"})
     assert done.exit_code == 0, done.output
     return " ".join(done.output.split())
@@ -145,9 +150,9 @@ TOPICS = (
         ("remember/", "undone-eviction/", "gangpreempt/", "gangreclaim/", "reclaim/"),
         (f"{CONFORMANCE}/test_compat_is_the_plain_form.py::test_a_cycle_decides_as_the_plain_form_does",),
         "docs/differences.md",
-        (lambda: cycled("demo", "--compat", "volcano"), "Placed: 10 pods of 4 jobs"),
+        (lambda: cycled("demo", compat="volcano"), "Placed: 10 pods of 4 jobs"),
         ("veto-overridden", "gang-ignores-never", "predicate-cache"),
-        (lambda: cycled("demo", "--compat", "volcano"), "2 of the 3 tasks that it needs have a node"),
+        (lambda: cycled("demo", compat="volcano"), "2 of the 3 tasks that it needs have a node"),
     ),
     Topic(
         "admission",

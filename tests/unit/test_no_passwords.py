@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -71,7 +72,10 @@ def test_an_extender_that_cannot_be_reached_is_told_without_its_password() -> No
 
 
 @pytest.mark.parametrize("address", [":8443", "0.0.0.0:8443", "[::]:8443", "scheduler:8443"])
-def test_answers_take_tokens_over_plain_http_only_on_this_machine(address: str) -> None:
-    result = CliRunner().invoke(app, ["run", f"--answers-address={address}"])
+def test_answers_take_tokens_over_plain_http_only_on_this_machine(tmp_path: Path, address: str) -> None:
+    file = tmp_path / "settings.yaml"
+    answers = f"answers: {{address: {address!r}}}"
+    file.write_text(f"apiVersion: pumice.dev/v1\nkind: Scheduler\n{answers}\n")
+    result = CliRunner().invoke(app, ["run", "--config", str(file)])
     assert result.exit_code == 2
-    assert f"--answers-address {address!r}: tokens would cross the network as they are" in result.stderr
+    assert f"answers.address {address!r}: tokens would cross the network as they are" in result.stderr

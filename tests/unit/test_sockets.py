@@ -9,16 +9,13 @@ from pathlib import Path
 import pytest
 
 import pumice
-from pumice.cli.policies import listening_on
 from pumice.errors import InvalidInput
-from pumice.kube.serving import listening
-from pumice.sockets import tcp_listener
+from pumice.sockets import listening, tcp_listener
 
 SOURCES = Path(pumice.__file__).parent
 WAYS: dict[str, Callable[[str, int], socket.socket]] = {
     "sockets": tcp_listener,
-    "extender": listening_on,
-    "health and metrics": lambda host, port: listening(f"{host}:{port}"),
+    "address": lambda host, port: listening(f"{host}:{port}"),
 }
 
 

@@ -109,7 +109,7 @@ def test_a_command_whose_extra_is_missing_says_which_one_to_install(
     ("extra", "commands", "said"),
     [
         ("kube", [["run", "--kubeconfig", "nowhere"], ["controllers", "--kubeconfig", "nowhere"]], "No such file"),
-        ("extender", [["extender", "check", "http://127.0.0.1:1", "--only", "predicate"]], "cannot be reached"),
+        ("extender", [["extender", "check", "http://127.0.0.1:1"]], "cannot be reached"),
     ],
 )
 def test_an_extra_brings_what_its_commands_need(

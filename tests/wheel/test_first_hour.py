@@ -23,7 +23,7 @@ def served(*words: object, cwd: Path) -> Iterator[int]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    command = [*(str(word) for word in words), "--port", str(port)]
+    command = [*(str(word) for word in words), "--address", f"127.0.0.1:{port}"]
     process = subprocess.Popen(command, cwd=cwd, env=environment(), stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 30

@@ -6,27 +6,16 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Any
 
 import typer
 
-from pumice.cli.cluster_options import (
-    Healthz,
-    HealthzAddress,
-    ListenAddress,
-    Metrics,
-    MetricsTls,
-    ReplicaOptions,
-    ServerAccess,
-    Verbosity,
-    set_verbosity,
-)
-from pumice.cli.goflags import KLOG, GoFlags
-from pumice.cli.run import SchedulerNames
-from pumice.cli.usage import WrongUsage
-from pumice.kube.controllers.names import NAMES
+from pumice.cli.goflags import COMMON, KLOG, Flag, GoFlags, settings_of, takes
+from pumice.cli.replicas import election, namespace, set_verbosity
+from pumice.sockets import listening
 
 log = logging.getLogger("pumice.kube.controllers")
 
@@ -54,22 +43,14 @@ class ControllersCommand(GoFlags):
     idle = IDLE
 
 
-def controllers(
-    *,
-    scheduler_name: SchedulerNames = None,
-    chosen: Annotated[
-        list[str] | None,
-        typer.Option("--controllers", metavar="NAME", help=f"Only these: {', '.join(NAMES)} (repeatable)."),
-    ] = None,
-    access: ServerAccess,
-    replicas: ReplicaOptions,
-    enable_metrics: Metrics = False,
-    listen_address: ListenAddress = ":8081",
-    metrics_tls: MetricsTls,
-    enable_healthz: Healthz = False,
-    healthz_address: HealthzAddress = ":11252",
-    verbosity: Verbosity = 1,
-) -> None:
+FLAGS = (
+    Flag("--controllers", "controllers", "Only these: job, podgroup, queue (repeatable).", "NAME", True),
+    *COMMON,
+)
+
+
+@takes(*FLAGS)
+def controllers(config: Path | None, flags: Mapping[str, Any]) -> None:
     """Run the controllers of jobs, PodGroups and queues in a cluster without Volcano, until stopped.
 
     Examples:
@@ -79,32 +60,37 @@ def controllers(
     import asyncio
     from concurrent.futures import ThreadPoolExecutor, wait
 
+    from pumice.config.settings import ControllersSettings
     from pumice.kube.allocator import use_one_heap
     from pumice.kube.controllers.running import Controllers, ControllerSettings
+    from pumice.kube.credentials import Credentials
     from pumice.kube.probed import Answers
-    from pumice.kube.serving import health_routes, listening, serve, serve_metrics
+    from pumice.kube.serving import health_routes, serve, serve_metrics, tls_of
 
-    set_verbosity(verbosity)
-    enabled = frozenset(name for text in chosen or NAMES for name in text.split(",") if name)
-    for name in sorted(enabled - set(NAMES)):
-        raise WrongUsage(f"--controllers {name!r}: must be one of {', '.join(NAMES)}")
-    election = replicas.election("pumice-controllers")
+    if chosen := flags.get("controllers"):
+        flags = {**flags, "controllers": [name for text in chosen for name in text.split(",") if name]}
+    settings = settings_of(ControllersSettings, config, flags, FLAGS)
+    set_verbosity(settings.verbosity)
+    access = Credentials(settings.cluster.kubeconfig, settings.cluster.context, settings.cluster.master)
     beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
     use_one_heap()
     made = Controllers(
-        access.credentials(),
+        access,
         ControllerSettings(
-            schedulers=scheduler_name or ["pumice"], enabled=enabled, namespace=replicas.namespace, election=election
+            schedulers=list(settings.scheduler_names),
+            enabled=frozenset(settings.controllers),
+            namespace=namespace(settings.leader_election),
+            election=election(settings.leader_election, "pumice-controllers"),
         ),
         beside=beside,
     )
     answers = Answers(made.trouble, made.unready, made.metrics.text)
-    if enable_metrics:
-        beside.append(
-            partial(serve_metrics, listening(listen_address), answers, access.credentials(), metrics_tls.context())
-        )
-    if enable_healthz:
-        beside.append(partial(serve, listening(healthz_address), health_routes(answers)))
+    metrics = settings.metrics
+    if metrics.enabled:
+        tls = tls_of(metrics.tls_cert_file, metrics.tls_private_key_file)
+        beside.append(partial(serve_metrics, listening(metrics.address), answers, access, tls))
+    if settings.health.enabled:
+        beside.append(partial(serve, listening(settings.health.address), health_routes(answers)))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: made.stop())
     with ThreadPoolExecutor(1, "pumice-controllers") as thread:  # signals come to the main thread, whoever serves

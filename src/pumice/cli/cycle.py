@@ -10,7 +10,6 @@ import typer
 
 from pumice.cli import render
 from pumice.cli.options import (
-    CompatOption,
     ConfOption,
     Output,
     OutputOption,
@@ -21,27 +20,26 @@ from pumice.cli.options import (
 )
 from pumice.words import counted
 
+EXPLAINED = 50
+"""Pending jobs that are explained on a terminal."""
+
 
 def cycle(
     paths: PathsArgument,
     conf: ConfOption = None,
     plugins_dir: PluginsDirOption = None,
-    compat: CompatOption = None,
     save: Annotated[
         Path | None, typer.Option("--save", metavar="FILE", help="Save the cluster as a cycle that can be run again.")
     ] = None,
     redact: Annotated[
         bool, typer.Option("--redact", help="Rename jobs, users, queues and nodes in the file that is written.")
     ] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=0, help="Explain at most this many pending jobs.")
-    ] = 50,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Run one cycle: which pods are placed where, and why the others wait. Nothing is carried out.
 
-    A saved cycle must decide as it did when it was saved, else the exit code is 1. With --conf or --compat,
-    the pods that fare differently are listed instead.
+    A saved cycle must decide as it did when it was saved, else the exit code is 1. With --conf, the
+    pods that fare differently are listed instead.
 
     Examples:
         pumice cycle examples/demo --conf examples/demo/scheduler.conf
@@ -52,11 +50,11 @@ def cycle(
     from pumice.cli.sources import cycle_of
 
     registry = registry_with(plugins_dir)
-    other = None if conf is None and compat is None else load_conf(conf, registry, compat)
+    other = None if conf is None else load_conf(conf, registry)
     begun = cycle_of(paths, other, registry)
     before = begun.saved.decisions if begun.saved is not None else None
     file = begun.record() if save is not None else None
-    waiting = outcome.Waiting(limit)
+    waiting = outcome.Waiting(None if output is Output.JSON else EXPLAINED)
     ran = begun.run(waiting.inspect)
     changes = [] if before is None else differences(before, ran.decisions)
     same = before is None or (before == ran.decisions if other is None else not changes)

@@ -12,7 +12,7 @@ from pumice.cli.cluster_options import WATCHED, Context, Kubeconfig, WatchedName
 from pumice.cli.live import MaybePaths
 from pumice.cli.options import ConfOption, PluginsDirOption, load_conf, registry_with
 from pumice.cli.usage import WrongUsage
-from pumice.sockets import is_loopback
+from pumice.sockets import is_loopback, listening
 
 if TYPE_CHECKING:
     from pumice.dashboard.alone import StateHolder
@@ -61,7 +61,7 @@ def dashboard(
     from pumice.kube.client import KubeClient
     from pumice.kube.credentials import Credentials
     from pumice.kube.reviews import Reviews
-    from pumice.kube.serving import listening, serve, tls_of
+    from pumice.kube.serving import serve, tls_of
 
     if paths and scenario is not None:
         raise WrongUsage("PATH and --scenario: only one of them may be given")
@@ -73,7 +73,7 @@ def dashboard(
             f"--address {address!r}: other machines are served a cluster only, with login and --tls-cert-file; "
             "use 127.0.0.1"
         )
-    tls = tls_of(cert, key) if cert and key else None
+    tls = tls_of(cert, key)
     holder, title = _holder(paths, scenario, running, speed, conf, plugins_dir, scheduler_name, (kubeconfig, context))
     with listening(address) as opened:
         holder.start()

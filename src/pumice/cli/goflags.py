@@ -1,13 +1,129 @@
-"""Flags as Go programs take them, for commands that stand in for one: ``--leader-elect=false``, ``-v=3``."""
+"""Flags as Go programs take them, for commands that stand in for one: ``--leader-elect=false``, ``-v=3``.
+
+Each of Volcano's flags sets a value of the settings that ``--config`` reads from a file; the flag wins.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import typer
 
 from pumice.cli.commands import PumiceCommand
 from pumice.cli.usage import WrongUsage
 from pumice.config.problems import nearest
+
+if TYPE_CHECKING:
+    from pumice.config.settings import AnySettings
+
+
+class Flag(NamedTuple):
+    """A flag of Volcano's, and the setting that it sets."""
+
+    name: str
+    """With other spellings behind it, separated by blanks; a switch as ``--name/--no-name``."""
+    path: str
+    """Such as ``leaderElection.leaseDuration``."""
+    help: str
+    metavar: str = ""
+    """Empty: a switch."""
+    many: bool = False
+    """It may be given several times."""
+
+    @property
+    def parameter(self) -> inspect.Parameter:
+        """The parameter of a command."""
+        kind: Any = bool if not self.metavar else list[str] if self.many else int if self.metavar == "N" else str
+        option = typer.Option(*self.name.split(), metavar=self.metavar or None, help=self.help, show_default=False)
+        name = self.path.replace(".", "_")
+        annotation: Any = Annotated[kind | None, option]
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+COMMON: Final = (
+    Flag("--scheduler-name", "schedulerNames", "Pods with this schedulerName are ours (repeatable).", "NAME", True),
+    Flag("--kubeconfig", "cluster.kubeconfig", "The kubeconfig; else the pod's account, else ~/.kube/config.", "FILE"),
+    Flag("--master", "cluster.master", "The API server, if not the kubeconfig's.", "URL"),
+    Flag("--leader-elect/--no-leader-elect", "leaderElection.leaderElect", "Only one replica at a time works."),
+    Flag("--leader-elect-resource-name", "leaderElection.resourceName", "The name of the Lease.", "NAME"),
+    Flag(
+        "--leader-elect-resource-namespace --lock-object-namespace",
+        "leaderElection.resourceNamespace",
+        "Its namespace; else the pod's own, else pumice-system.",
+        "NAMESPACE",
+    ),
+    Flag("--leader-elect-lease-duration", "leaderElection.leaseDuration", "How long the Lease holds.", "DURATION"),
+    Flag(
+        "--leader-elect-renew-deadline",
+        "leaderElection.renewDeadline",
+        "Stop deciding if the Lease could not be renewed for this long.",
+        "DURATION",
+    ),
+    Flag("--leader-elect-retry-period", "leaderElection.retryPeriod", "Time between two tries.", "DURATION"),
+    Flag("--enable-metrics/--no-enable-metrics", "metrics.enabled", "Serve /metrics."),
+    Flag("--listen-address", "metrics.address", "Where metrics are served.", "HOST:PORT"),
+    Flag("--enable-healthz/--no-enable-healthz", "health.enabled", "Serve /healthz, /livez and /readyz."),
+    Flag("--healthz-address", "health.address", "Where health is served.", "HOST:PORT"),
+    Flag("-v --v", "verbosity", "How much is logged: 0 warnings, 1 to 3 more, 4 all.", "N"),
+)
+"""Flags of Volcano's scheduler and of its controller manager."""
+
+
+def takes(
+    *flags: Flag,
+) -> Callable[[Callable[[Path | None, Mapping[str, Any]], None]], Callable[..., None]]:
+    """Return a decorator for a command with ``--config`` and flags: it is called with the file and values by flag."""
+
+    def made(function: Callable[[Path | None, Mapping[str, Any]], None]) -> Callable[..., None]:
+        by_name = {flag.parameter.name: flag for flag in flags}
+
+        def called(config: Path | None = None, **given: Any) -> None:
+            function(config, {by_name[name].path: value for name, value in given.items() if value is not None})
+
+        option = typer.Option("--config", metavar="FILE", help="The settings (YAML); flags win over them.")
+        config = inspect.Parameter(
+            "config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[Path | None, option]
+        )
+        parameters = [config, *(flag.parameter for flag in flags)]
+        called.__doc__, called.__name__, called.__module__ = function.__doc__, function.__name__, function.__module__
+        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return called
+
+    return made
+
+
+def settings_of(
+    kind: type[AnySettings], config: Path | None, values: Mapping[str, Any], flags: Sequence[Flag]
+) -> AnySettings:
+    """Return the settings of a file, with the values of flags.
+
+    :raises ConfigError: the file breaks a rule; names line and column.
+    :raises WrongUsage: a flag does.
+    """
+    import msgspec
+
+    from pumice.config import settings
+    from pumice.texts import read_text
+
+    data = settings.read(read_text(config), str(config), kind) if config is not None else {}
+    try:
+        return settings.from_plain(settings.with_values(data, values), kind)
+    except msgspec.ValidationError as exc:
+        path, words, _ = settings.refusal(exc, kind)
+        path = re.sub(r"\[.*", "", path)
+        flag = next((flag for flag in flags if flag.path == path and path in values), None)
+        if flag is None:
+            raise WrongUsage(f"{path}: {words}" if path else words) from exc
+        given = values[path]
+        shown = " ".join(given) if isinstance(given, list) else given
+        name = re.split("[ /]", flag.name)[0]
+        raise WrongUsage(f"{name} {words}" if words.startswith("'") else f"{name} {shown!r}: {words}") from exc
+
 
 _TRUE, _FALSE = frozenset(("1", "t", "true")), frozenset(("0", "f", "false"))
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pumice.cli.usage import WrongUsage
 from pumice.errors import BrokenPlugins, PluginLoadError
 from pumice.texts import read_text
 
@@ -47,9 +46,6 @@ ConfOption = Annotated[
 PluginsDirOption = Annotated[
     Path | None, typer.Option("--plugins-dir", metavar="DIR", help="Also load every plugin module of this directory.")
 ]
-CompatOption = Annotated[
-    str | None, typer.Option("--compat", metavar="PROFILE", help="Decide as another scheduler would: volcano or kai.")
-]
 
 
 def registry_with(plugins_dir: Path | None) -> Registry:
@@ -77,11 +73,9 @@ def lines_of(exc: PluginLoadError) -> Sequence[str]:
 def load_conf(path: Path | None, registry: Registry, compat: str | None = None) -> SchedulerConf:
     """The conf of a file, or the default one; what it says in vain goes to stderr as warnings."""
     from pumice.cli import render
-    from pumice.config import COMPAT_PROFILES, DEFAULT_CONF, load
+    from pumice.config import DEFAULT_CONF, load
     from pumice.scheduler.assembly import catalogue_of
 
-    if compat is not None and compat not in COMPAT_PROFILES:
-        raise WrongUsage(f"--compat {compat!r}: must be {' or '.join(COMPAT_PROFILES)}")
     text, source = (DEFAULT_CONF, "<default>") if path is None else (read_text(path), str(path))
     loaded = load(text, catalogue_of(registry), source)
     for problem in loaded.warnings:

@@ -166,7 +166,7 @@ def _waits(waiting: Waiting) -> None:
             render.line()
             brief(why)
     if waiting.more:
-        render.line(f"\n  and {waiting.more} more (--limit)", style="dim")
+        render.line(f"\n  and {waiting.more} more (-o json has all)", style="dim")
 
 
 def by(plugin: str) -> str:

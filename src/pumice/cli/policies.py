@@ -6,7 +6,7 @@ import gc
 import multiprocessing
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -22,7 +22,6 @@ from pumice.framework.compat import PUMICE
 from pumice.framework.points import FLAGS
 from pumice.framework.registry import PluginInfo, Registry, build
 from pumice.framework.session.opened import PluginEntry
-from pumice.sockets import tcp_listener
 
 if TYPE_CHECKING:
     from pumice.extender.answering.intake import Options
@@ -51,14 +50,13 @@ def supervise(workers: int, arguments: tuple[Any, ...]) -> None:
 def work(
     policies: list[str],
     conf: Path | None,
-    arg: list[str],
     options: Options,
     settings: dict[str, Any],
     listening: socket.socket,
     whom: Credentials | None,
 ) -> None:
     """Answer as one of several workers on a socket that they share."""
-    answer(policy_builders(policies, conf, arg), options, settings, whom, [listening])
+    answer(policy_builders(policies, conf)[0], options, settings, whom, [listening])
 
 
 def answer(
@@ -101,24 +99,14 @@ def run_until_told(application: Any, settings: dict[str, Any], sockets: list[soc
         raise typer.Exit(1)
 
 
-def address(listening: socket.socket, *, tls: bool = False) -> str:
+def url_of(listening: socket.socket, *, tls: bool = False) -> str:
     """Where a socket listens, as callers write it."""
     host, port = listening.getsockname()[:2]
     return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def listening_on(host: str, port: int) -> socket.socket:
-    """A socket that worker processes can share.
-
-    :raises InvalidInput: no such address, or the port is taken.
-    """
-    listening = tcp_listener(host, port)
-    listening.set_inheritable(True)
-    return listening
-
-
-def policy_builders(policies: list[str], conf: Path | None, given: list[str]) -> list[Callable[[], Any]]:
-    """How to build each policy, with the arguments that the conf and ``--arg`` give it; each has been tried.
+def policy_builders(policies: list[str], conf: Path | None) -> tuple[list[Callable[[], Any]], str | None]:
+    """Return how to build each policy, with its arguments in the conf, and the conf's ``compat``; each has been tried.
 
     :raises InvalidInput: a plugin or file that does not exist, or arguments that are refused.
     :raises PluginLoadError: a policy that cannot work, whatever it is asked about.
@@ -126,16 +114,17 @@ def policy_builders(policies: list[str], conf: Path | None, given: list[str]) ->
     from pumice.scheduler.trying import try_plugins
 
     registry = registry_with(None).copy()
-    arguments = pairs("--arg", given)
+    found = [_find(policy, registry) for policy in policies]
+    loaded = load_conf(conf, registry) if conf is not None else None
+    listed = [one.plugin for one in loaded.listed()] if loaded is not None else []
     builders: list[Callable[[], Any]] = []
-    for policy in policies:
-        info = _find(policy, registry)
-        from_conf = _conf_arguments(conf, registry, info.name)
-        builders.append(partial(build, info, {**from_conf, **arguments}))
+    for info in found:
+        arguments = next((plugin.arguments for plugin in listed if plugin.name == info.name), {})
+        builders.append(partial(build, info, arguments))
         entry = PluginEntry(info.name, partial(_given, builders[-1]()), lambda flag: FLAGS.get(flag, True))
         for mistake in try_plugins([[entry]], (), PUMICE).errors:
             raise mistake
-    return builders
+    return builders, loaded.compat if loaded is not None else None
 
 
 def _given(made: Any) -> Any:
@@ -154,17 +143,6 @@ def _find(policy: str, registry: Registry) -> PluginInfo:
         hint = f"; did you mean {near!r}?" if near else "; `pumice plugin list` lists them"
         raise InvalidInput(f"no plugin named {policy!r}{hint}")
     return info
-
-
-def _conf_arguments(conf: Path | None, registry: Registry, name: str) -> Mapping[str, Any]:
-    if conf is None:
-        return {}
-    loaded = load_conf(conf, registry)
-    for tier in loaded.tiers:
-        for plugin in tier.plugins:
-            if plugin.name == name:
-                return plugin.arguments
-    return {}
 
 
 def pairs(option: str, given: list[str]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from pumice.sim.results.gates import judge, judge_seeds
 
 
 def compare_recorded(
-    records: list[Path], page: Path | None, first: str | None, title: str, wanted: StudyOptions, as_data: bool
+    records: list[Path], page: Path | None, first: str | None, wanted: StudyOptions, as_data: bool
 ) -> None:
     """Compare recorded runs, print and write what they say; exit code 1 if a rule is broken."""
     gates = wanted.gates()
@@ -34,7 +34,7 @@ def compare_recorded(
         runs.sort(key=lambda run: run.name != first)
     for text in _differences(runs):
         render.warning(text)
-    title = title or runs[0].trace.partition(":")[0]
+    title = runs[0].trace.partition(":")[0]
     if len({run.seed for run in runs}) == 1:
         comparison = compare(runs)
         if page is not None:

@@ -21,7 +21,6 @@ def report(
     first: Annotated[
         str | None, typer.Option("--first", metavar="NAME", help="The run that the others are compared with.")
     ] = None,
-    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="The title of the page.")] = "",
     fail_if: FailIfOption = None,
     fail_unless: FailUnlessOption = None,
     output: OutputOption = Output.TABLE,
@@ -30,10 +29,10 @@ def report(
 
     Examples:
         pumice report runs.jsonl --report out.html
-        pumice report before.jsonl after.jsonl --fail-if 'wait.p95 > +5%'
+        pumice report before.jsonl after.jsonl --fail-if 'unfinished > 0'
     """
     from pumice.cli.recorded import compare_recorded
     from pumice.cli.studies import StudyOptions
 
     rules = StudyOptions(fail_if=tuple(fail_if or ()), fail_unless=tuple(fail_unless or ()))
-    compare_recorded(records, page, first, title, rules, output is Output.JSON)
+    compare_recorded(records, page, first, rules, output is Output.JSON)

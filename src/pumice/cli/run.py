@@ -4,31 +4,18 @@ from __future__ import annotations
 
 import signal
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pumice.cli.cluster_options import (
-    Healthz,
-    HealthzAddress,
-    ListenAddress,
-    Metrics,
-    MetricsTls,
-    ReplicaOptions,
-    ServerAccess,
-    Verbosity,
-    host_and_port,
-    host_name,
-    seconds,
-    set_verbosity,
-)
-from pumice.cli.goflags import KLOG, GoFlags
-from pumice.cli.options import CompatOption, load_conf
-from pumice.cli.usage import WrongUsage, reading
-from pumice.sockets import is_loopback
+from pumice.cli.goflags import COMMON, KLOG, Flag, GoFlags, settings_of, takes
+from pumice.cli.options import load_conf
+from pumice.cli.replicas import election, host_name, set_verbosity
+from pumice.cli.usage import WrongUsage
+from pumice.sockets import is_loopback, listening
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +23,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from pumice.config.reload import Readable
+    from pumice.config.settings import HistorySettings
     from pumice.history.files import Folder
     from pumice.kube.reviews import Reviews
     from pumice.kube.service import Service
@@ -51,11 +39,11 @@ IDLE = {
     "--node-worker-threads": _INFORMERS,
     "--resync-period": _INFORMERS,
     "--resource-sync-timeout": "cycles start when everything was listed, never before",
-    "--kube-api-qps": "the server says when it is busy; --binds-in-flight bounds what is sent at once",
-    "--kube-api-burst": "the server says when it is busy; --binds-in-flight bounds what is sent at once",
+    "--kube-api-qps": "the server says when it is busy; bindsInFlight bounds what is sent at once",
+    "--kube-api-burst": "the server says when it is busy; bindsInFlight bounds what is sent at once",
     "--gate-removal-worker-num": "scheduling gates are not removed",
-    "--cache-dumper": "--debug-endpoints offers /debug/cycle",
-    "--cache-dump-dir": "--debug-endpoints offers /debug/cycle",
+    "--cache-dumper": "metrics.debug offers /debug/cycle",
+    "--cache-dump-dir": "metrics.debug offers /debug/cycle",
     "--enable-pprof": "not offered",
     "--feature-gates": "there are none",
     "--csi-storage": "storage capacities are watched where the cluster has them",
@@ -72,107 +60,34 @@ class RunCommand(GoFlags):
     idle = IDLE
 
 
-SchedulerNames = Annotated[
-    list[str] | None,
-    typer.Option("--scheduler-name", metavar="NAME", help="Pods with this schedulerName are ours (repeatable)."),
-]
+FLAGS = (
+    Flag("--scheduler-conf", "conf", "The scheduler conf; followed if it changes.", "FILE"),
+    Flag("--plugins-dir", "pluginsDir", "Load every plugin of this directory; followed too.", "DIR"),
+    Flag("--schedule-period", "schedulePeriod", "A cycle runs at least this often (default 1s).", "DURATION"),
+    Flag("--default-queue", "defaultQueue", "The queue of PodGroups that name none.", "NAME"),
+    Flag("--node-selector", "nodeSelector", "Only nodes with one of these labels (repeatable).", "KEY:VALUE", True),
+    Flag("--priority-class/--no-priority-class", "priorityClass", "Read PriorityClasses."),
+    *COMMON,
+)
 
 
-def run(
-    *,
-    scheduler_name: SchedulerNames = None,
-    scheduler_conf: Annotated[
-        Path | None,
-        typer.Option("--scheduler-conf", "--conf", metavar="FILE", help="The conf; followed if it changes."),
-    ] = None,
-    scheduler_conf_map: Annotated[
-        str | None,
-        typer.Option(
-            "--scheduler-conf-map",
-            metavar="NAMESPACE/NAME[/KEY]",
-            help="The conf from a ConfigMap, in the place of --scheduler-conf; followed if it changes.",
-        ),
-    ] = None,
-    plugins_dir: Annotated[
-        Path | None,
-        typer.Option("--plugins-dir", metavar="DIR", help="Also load every plugin of this directory; followed too."),
-    ] = None,
-    compat: CompatOption = None,
-    schedule_period: Annotated[
-        str, typer.Option("--schedule-period", metavar="DURATION", help="A cycle runs at least this often.")
-    ] = "1s",
-    default_queue: Annotated[
-        str, typer.Option("--default-queue", metavar="NAME", help="The queue of PodGroups that name none.")
-    ] = "default",
-    node_selector: Annotated[
-        list[str] | None,
-        typer.Option("--node-selector", metavar="KEY:VALUE", help="Only nodes with one of these labels (repeatable)."),
-    ] = None,
-    access: ServerAccess,
-    replicas: ReplicaOptions,
-    priority_class: Annotated[
-        bool, typer.Option("--priority-class/--no-priority-class", help="Read PriorityClasses.")
-    ] = True,
-    enable_metrics: Metrics = False,
-    listen_address: ListenAddress = ":8080",
-    metrics_tls: MetricsTls,
-    enable_healthz: Healthz = False,
-    healthz_address: HealthzAddress = ":11251",
-    debug_endpoints: Annotated[
-        bool,
-        typer.Option("--debug-endpoints/--no-debug-endpoints", help="Serve /debug/cycle beside /metrics."),
-    ] = False,
-    answers_address: Annotated[
-        str | None,
-        typer.Option(
-            "--answers-address",
-            metavar="HOST:PORT",
-            callback=host_and_port,
-            help="Answer `pumice why`, `when` and `try` here, for tokens of the API server; else not at all.",
-        ),
-    ] = None,
-    answers_cert: Annotated[
-        str | None, typer.Option("--answers-tls-cert-file", metavar="FILE", help="The certificate of these answers.")
-    ] = None,
-    answers_key: Annotated[
-        str | None, typer.Option("--answers-tls-private-key-file", metavar="FILE", help="Its key.")
-    ] = None,
-    history: Annotated[
-        Path | None,
-        typer.Option("--history", metavar="DIR", help="Write what happens to every job here, for `pumice trace`."),
-    ] = None,
-    history_keep: Annotated[
-        str | None,
-        typer.Option("--history-keep", metavar="DURATION", help="Remove files of --history that are older: 90d."),
-    ] = None,
-    dashboard: Annotated[
-        bool, typer.Option("--dashboard/--no-dashboard", help="Serve pages too, below /dashboard of --answers-address.")
-    ] = False,
-    half_gang_timeout: Annotated[
-        str,
-        typer.Option(
-            "--half-gang-timeout",
-            metavar="DURATION",
-            help="A gang that could be bound only in part gives its room back after this time; 0: never.",
-        ),
-    ] = "60s",
-    binds_in_flight: Annotated[
-        int,
-        typer.Option("--binds-in-flight", metavar="N", min=1, max=1000, help="Binds that are sent at once, at most."),
-    ] = 64,
-    verbosity: Verbosity = 1,
-) -> None:
+@takes(*FLAGS)
+def run(config: Path | None, flags: Mapping[str, Any]) -> None:
     """Schedule the pods of a cluster, until stopped. Takes the command line of Volcano's scheduler.
 
     Examples:
-        pumice run --scheduler-conf volcano-scheduler.conf
-        pumice run --scheduler-name volcano --enable-metrics=true -v=3
+        pumice run --config scheduler.yaml
+        pumice run --scheduler-name=volcano --leader-elect=false -v=3
     """
+    from pumice.config.settings import SchedulerSettings, seconds
     from pumice.kube.ahead import ListsAhead
     from pumice.kube.allocator import use_one_heap
+    from pumice.kube.credentials import Credentials
 
     use_one_heap()
-    ahead = ListsAhead(access.credentials())
+    settings = settings_of(SchedulerSettings, config, flags, FLAGS)
+    access = Credentials(settings.cluster.kubeconfig, settings.cluster.context, settings.cluster.master)
+    ahead = ListsAhead(access)
     ahead.start()
     from pumice.clock import SystemClock
     from pumice.config import DEFAULT_CONF, InvalidConf
@@ -188,29 +103,26 @@ def run(
     from pumice.scheduler.loop import Loop
     from pumice.state.cluster import ClusterState
 
-    set_verbosity(verbosity)
-    names = scheduler_name or ["pumice"]
-    conf_map = None
-    if scheduler_conf_map is not None:
-        with reading("--scheduler-conf-map"):
-            conf_map = ConfMap.parse(scheduler_conf_map)
-    if conf_map is not None and scheduler_conf is not None:
-        raise WrongUsage("--scheduler-conf and --scheduler-conf-map: only one of them may be given")
+    set_verbosity(settings.verbosity)
+    names = list(settings.scheduler_names)
+    conf_map = ConfMap.parse(settings.conf_map) if settings.conf_map is not None else None
+    conf_file = Path(settings.conf) if settings.conf is not None else None
     registry = default_registry()
-    folder = PluginFolder(plugins_dir, registry) if plugins_dir is not None else None
+    folder = PluginFolder(Path(settings.plugins_dir), registry) if settings.plugins_dir is not None else None
     loaded = folder.load() if folder is not None else registry
+    compat = settings.compat
     assembly = assemble(load_conf(None, registry, compat), registry)  # until there is another, nothing is decided by it
     conf = None
     if loaded is not None:
         registry = loaded
         if conf_map is None:
-            conf = load_conf(scheduler_conf, registry, compat)
+            conf = load_conf(conf_file, registry, compat)
     if conf is not None:
         try:
             assembly = assemble(conf, registry)
         except InvalidConf:
             conf = None  # a plugin cannot be used: wait until one of the files is another
-    source: Readable | None = conf_map or scheduler_conf
+    source: Readable | None = conf_map or conf_file
     if source is None and conf is None:
         source = ConfText(DEFAULT_CONF, "<default>")
     follow = Following(
@@ -220,67 +132,68 @@ def run(
         folder=folder,
         compat=compat,
     )
-    settings = BackendSettings(
-        in_flight=binds_in_flight,
-        node_labels=[_label(text) for text in node_selector or ()],
-        election=replicas.election(names[0]),
+    backend_settings = BackendSettings(
+        in_flight=settings.binds_in_flight,
+        node_labels=[(key, value) for key, _, value in (text.partition(":") for text in settings.node_selector)],
+        election=election(settings.leader_election, names[0]),
         component=names[0],
         conf_map=conf_map,
         dialect=assembly.conf.dialect,
-        without=frozenset() if priority_class else frozenset(("PriorityClass",)),
+        without=frozenset() if settings.priority_class else frozenset(("PriorityClass",)),
     )
     binders: dict[str, Binder] = {}
     beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
-    backend = KubeBackend(access.credentials(), settings, binders=binders, beside=beside, ahead=ahead.lists)
-    state = ClusterState(default_queue=default_queue, scheduler_names=names)
+    backend = KubeBackend(access, backend_settings, binders=binders, beside=beside, ahead=ahead.lists)
+    state = ClusterState(default_queue=settings.default_queue, scheduler_names=names)
     clock = SystemClock()
     loop = Loop(backend, backend, assembly, clock, state=state)
-    measuring = Measuring(lambda: loop.assembly.conf.metrics, access.credentials(), clock.now)
-    beside += [measuring.run, SchemaComparison(access.credentials(), backend.resources).run]
-    written = _history(history, history_keep)
+    measuring = Measuring(lambda: loop.assembly.conf.metrics, access, clock.now)
+    beside += [measuring.run, SchemaComparison(access, backend.resources).run]
+    answers = settings.answers
+    written = _history(settings.history)
     learned = paper = None
-    if answers_address is not None:
+    if answers.address is not None:
         from pumice.answers.when.learned import Learned, LearningPaper
 
         learned = Learned()
-        paper = LearningPaper(learned, written, read=history)
+        past = settings.history.directory
+        paper = LearningPaper(learned, written, read=Path(past) if past is not None else None)
     service = Service(
         backend,
         loop,
-        period=seconds("--schedule-period", schedule_period),
+        period=seconds(settings.schedule_period),
         follow=follow,
         binders=binders,
-        half_gangs=0.0 if half_gang_timeout == "0" else seconds("--half-gang-timeout", half_gang_timeout),
+        half_gangs=seconds(settings.half_gang_timeout),
         history=paper or written,
         learned=learned,
         measured=measuring.environment,
     )
-    answers = service.answers(debug=debug_endpoints)
-    if enable_metrics or debug_endpoints or enable_healthz or answers_address is not None:
-        from pumice.kube.serving import health_routes, listening, serve, serve_metrics  # not for nothing: they are big
-    if enable_metrics or debug_endpoints:
-        beside.append(
-            partial(serve_metrics, listening(listen_address), answers, access.credentials(), metrics_tls.context())
+    metrics, health = settings.metrics, settings.health
+    served = service.answers(debug=metrics.debug)
+    if metrics.enabled or metrics.debug or health.enabled or answers.address is not None:
+        from pumice.kube.serving import (  # imported only if something is served: it is large
+            health_routes,
+            serve,
+            serve_metrics,
+            tls_of,
         )
-    if enable_healthz:
-        beside.append(partial(serve, listening(healthz_address), health_routes(answers)))
-    if bool(answers_cert) != bool(answers_key):
-        raise WrongUsage("--answers-tls-cert-file and --answers-tls-private-key-file: both must be given, or none")
-    if dashboard and answers_address is None:
-        raise WrongUsage("--dashboard: needs --answers-address, where it is served")
-    if answers_address is not None and not answers_cert and not is_loopback(answers_address):
-        raise WrongUsage(
-            f"--answers-address {answers_address!r}: tokens would cross the network as they are; "
-            "--answers-tls-cert-file and --answers-tls-private-key-file must be given, or an address of 127.0.0.1"
-        )
-    if answers_address is not None:
+    if metrics.enabled or metrics.debug:
+        tls = tls_of(metrics.tls_cert_file, metrics.tls_private_key_file)
+        beside.append(partial(serve_metrics, listening(metrics.address), served, access, tls))
+    if health.enabled:
+        beside.append(partial(serve, listening(health.address), health_routes(served)))
+    if answers.address is not None:
         from pumice.kube.door import serve_door
-        from pumice.kube.serving import tls_of
 
-        pages = _pages(service, loop) if dashboard else None
-
-        tls = tls_of(answers_cert, answers_key) if answers_cert and answers_key else None
-        beside.append(partial(serve_door, listening(answers_address), service.ask, access.credentials(), tls, pages))
+        if not answers.tls_cert_file and not is_loopback(answers.address):
+            raise WrongUsage(
+                f"answers.address {answers.address!r}: tokens would cross the network as they are; "
+                "answers.tlsCertFile and answers.tlsPrivateKeyFile must be given, or an address of 127.0.0.1"
+            )
+        pages = _pages(service, loop) if answers.dashboard else None
+        tls = tls_of(answers.tls_cert_file, answers.tls_private_key_file)
+        beside.append(partial(serve_door, listening(answers.address), service.ask, access, tls, pages))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: service.stop())
     ahead.read()
@@ -298,29 +211,18 @@ def _pages(service: Service, loop: Loop) -> Callable[[Reviews], Sequence[BaseRou
     return lambda reviews: Dashboard(service.ask, chronicle, TokenDoor(reviews), prefix="/dashboard").routes()
 
 
-def _history(path: Path | None, keep: str | None) -> Folder | None:
-    """Where the history goes, if one is wanted; several replicas may share the folder.
+def _history(settings: HistorySettings) -> Folder | None:
+    """Return where the history goes, if one is wanted; several replicas may share the folder.
 
-    :raises WrongUsage: the folder cannot be made, or how long is said of a history that nobody wants.
+    :raises WrongUsage: the folder cannot be made.
     """
-    if path is None:
-        if keep is not None:
-            raise WrongUsage("--history-keep: needs --history DIR")
+    if settings.directory is None:
         return None
+    from pumice.config.settings import seconds
     from pumice.history.files import Folder
 
+    keep = seconds(settings.keep) if settings.keep is not None else None
     try:
-        return Folder(
-            path,
-            f"{host_name()}-{uuid.uuid4().hex[:6]}",
-            keep_s=None if keep is None else seconds("--history-keep", keep, days=True),
-        )
+        return Folder(Path(settings.directory), f"{host_name()}-{uuid.uuid4().hex[:6]}", keep_s=keep)
     except OSError as exc:
-        raise WrongUsage(f"--history {str(path)!r}: {exc.strerror}") from exc
-
-
-def _label(text: str) -> tuple[str, str]:
-    key, colon, value = text.partition(":")
-    if not key or not colon:
-        raise WrongUsage(f"--node-selector {text!r}: must be KEY:VALUE")
-    return key, value
+        raise WrongUsage(f"history.directory {settings.directory!r}: {exc.strerror}") from exc

@@ -40,9 +40,6 @@ def shadow(
     ] = None,
     seed: SeedOption = None,
     scheduler_name: WatchedNames = None,
-    default_queue: Annotated[
-        str, typer.Option("--default-queue", metavar="NAME", help="The queue of PodGroups that name none.")
-    ] = "default",
     lasting: Annotated[
         str | None,
         typer.Option("--duration", metavar="DURATION", help="End after this time: 90m, 24h; else when stopped."),
@@ -91,7 +88,6 @@ def shadow(
         found = _beside_cluster(
             candidate,
             scheduler_name or list(WATCHED),
-            default_queue,
             ends,
             seconds("--period", period),
             (kubeconfig, context),
@@ -133,7 +129,6 @@ def _beside_simulation(
 def _beside_cluster(
     candidate: Assembly,
     names: list[str],
-    default_queue: str,
     ends: float | None,
     period: float,
     cluster: tuple[str | None, str | None],
@@ -156,7 +151,7 @@ def _beside_cluster(
     return follow(
         Watching(Credentials(*cluster), dialect=candidate.conf.dialect),
         candidate,
-        ClusterState(default_queue=default_queue, scheduler_names=names),
+        ClusterState(scheduler_names=names),
         beside=" and ".join(names),
         stop=stop,
         period=period,

@@ -56,7 +56,7 @@ def tune(
     """Search plugin arguments by simulation; recommend what is better on days held out of the search.
 
     Examples:
-        pumice tune day.yaml --improve wait.mean --over binpack.weight=0..10
+        pumice tune day.yaml --conf mine.conf --over binpack.weight=0..10
         pumice tune day.yaml --conf mine.conf --runs 200 --write better.conf
     """
     from pumice.cli.extras import needs

@@ -123,17 +123,17 @@ def recorder(url: str, cassette: Path) -> Starlette:
     return Starlette(routes=[Route("/{path:path}", forward, methods=["POST"])], lifespan=lifespan)
 
 
-def recording(exchanges: Iterable[Recorded], *, loose: bool = False) -> Recording[Recorded]:
-    """The exchanges by path and question. *loose*: a question that was never asked gets the next answer of its path."""
-    known: Recording[Recorded] = Recording(loose=loose)
+def recording(exchanges: Iterable[Recorded]) -> Recording[Recorded]:
+    """Return the exchanges by path and question."""
+    known: Recording[Recorded] = Recording(loose=False)
     for exchange in exchanges:
         known.add(exchange.path, exchange.request_body, exchange)
     return known
 
 
-def player(exchanges: Iterable[Recorded], *, loose: bool = False) -> Starlette:
+def player(exchanges: Iterable[Recorded]) -> Starlette:
     """An application that answers from recorded exchanges; 404 for a question that was never asked."""
-    known = recording(exchanges, loose=loose)
+    known = recording(exchanges)
 
     async def answer(request: Request) -> Response:
         path = request.path_params["path"]

@@ -6,7 +6,6 @@ import errno
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from pumice.errors import InvalidInput
 from pumice.kube.kinds import ConfigMap, Resource
 from pumice.model.events import ClusterEvent, Gone, Seen
 
@@ -27,14 +26,8 @@ class ConfMap:
 
     @classmethod
     def parse(cls, text: str) -> ConfMap:
-        """The map that ``NAMESPACE/NAME`` or ``NAMESPACE/NAME/KEY`` names.
-
-        :raises InvalidInput: neither form.
-        """
-        parts = text.split("/")
-        if len(parts) not in (2, 3) or not all(parts):
-            raise InvalidInput(f"ConfigMap {text!r}: must be NAMESPACE/NAME or NAMESPACE/NAME/KEY")
-        return cls(*parts)
+        """Return the map that ``NAMESPACE/NAME`` or ``NAMESPACE/NAME/KEY`` names."""
+        return cls(*text.split("/"))
 
     def __str__(self) -> str:
         return f"ConfigMap {self.namespace}/{self.name}"

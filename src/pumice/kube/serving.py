@@ -21,24 +21,12 @@ from pumice.kube.credentials import Credentials
 from pumice.kube.probed import Answers
 from pumice.kube.reviews import Reviews, Right, Unauthorized
 from pumice.serving import bounded
-from pumice.sockets import tcp_listener
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 WAIT = 30.0
 """Seconds for which a cycle is waited for."""
 GRACE = 2
 """Seconds in which answers that were begun may end; a stream of events would never."""
-
-
-def listening(address: str) -> socket.socket:
-    """A socket that listens on ``host:port``, or on every interface for ``:port``.
-
-    :raises InvalidInput: no such address, or the port is taken.
-    """
-    host, _, port = address.rpartition(":")
-    if not port.isdigit() or int(port) > 65535:
-        raise InvalidInput(f"address {address!r}: must be HOST:PORT or :PORT")
-    return tcp_listener(host.strip("[]"), int(port))
 
 
 def health_routes(answers: Answers) -> list[Route]:
@@ -140,11 +128,13 @@ async def serve(opened: socket.socket, routes: Sequence[BaseRoute], tls: ssl.SSL
         opened.close()
 
 
-def tls_of(certificate: str, key: str) -> ssl.SSLContext:
-    """What a server shows of itself.
+def tls_of(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
+    """Return what a server shows of itself; None for plain HTTP.
 
     :raises InvalidInput: the files cannot be read, or do not fit.
     """
+    if not certificate or not key:
+        return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
         context.load_cert_chain(certificate, key)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from pumice.errors import InvalidInput
+from pumice.config.settings import SchedulerSettings, from_plain
 from pumice.kube.confmap import ConfMap
 from pumice.kube.kinds import DECODERS
 from pumice.model.events import Gone, Seen
@@ -22,8 +23,8 @@ def _json(data: dict[str, str]) -> bytes:
 
 @pytest.mark.parametrize("text", ["conf", "/conf", "ns/", "a/b/c/d", "ns/conf/"])
 def test_only_namespace_name_and_key_name_a_map(text: str) -> None:
-    with pytest.raises(InvalidInput, match="must be NAMESPACE/NAME"):
-        ConfMap.parse(text)
+    with pytest.raises(msgspec.ValidationError, match="must be NAMESPACE/NAME"):
+        from_plain({"confMap": text}, SchedulerSettings)
 
 
 def test_the_only_key_is_the_conf() -> None:

@@ -9,9 +9,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from scripted_api import until
 
 from pumice.clock import ManualClock
+from pumice.config.settings import CONTROLLERS as NAMES
 from pumice.errors import PumiceError
 from pumice.kube.controllers.counted import ControllerMetrics
-from pumice.kube.controllers.names import NAMES
 from pumice.kube.controllers.work import WorkQueue
 
 

@@ -102,7 +102,6 @@ def test_a_lost_lease_ends_the_controllers_in_a_bounded_time(
 STUBBORN = """
 import asyncio, threading
 from pumice.cli import controllers
-from pumice.cli.cluster_options import MetricsTls, ReplicaOptions, ServerAccess
 from pumice.kube.controllers.running import Controllers
 
 async def run(self):
@@ -116,8 +115,7 @@ async def run(self):
 
 Controllers.run = run
 controllers.LAST = 0.5
-access, replicas = ServerAccess(kubeconfig="{kubeconfig}"), ReplicaOptions(leader_elect=False)
-controllers.controllers(access=access, replicas=replicas, metrics_tls=MetricsTls())
+controllers.controllers(cluster_kubeconfig="{kubeconfig}", leaderElection_leaderElect=False)
 """
 
 

@@ -32,10 +32,11 @@ from pumice.kube.credentials import Access, Credentials
 from pumice.kube.door import AT_ONCE, MOST_BYTES, serve_door
 from pumice.kube.door_document import QUESTIONS, door_document
 from pumice.kube.service import NoCycle
-from pumice.kube.serving import listening, serve
+from pumice.kube.serving import serve
 from pumice.model.events import Seen
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.recording import NextCycle
+from pumice.sockets import listening
 from pumice.state.cluster import ClusterState
 from pumice.testing import job, node, queue
 from pumice.testing.world import flat

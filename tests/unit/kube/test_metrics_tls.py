@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from test_door import _Fixed
 
-from pumice.cli.cluster_options import MetricsTls
-from pumice.cli.usage import WrongUsage
+from pumice.config.settings import SchedulerSettings, from_plain
 from pumice.kube.probed import Answers
-from pumice.kube.serving import listening, serve, serve_metrics, tls_of
+from pumice.kube.serving import serve, serve_metrics, tls_of
+from pumice.sockets import listening
 
 CERTS = Path(__file__).parents[2] / "extender" / "certs"
 ANSWERS = Answers(trouble=lambda: "", unready=lambda: "", metrics=lambda: b"pumice_leading 1.0\n")
@@ -99,6 +100,6 @@ def test_without_an_answer_of_the_api_server_nothing_is_shown() -> None:
 
 
 def test_a_certificate_without_its_key_is_refused_by_name() -> None:
-    with pytest.raises(WrongUsage, match="--metrics-tls-private-key-file"):
-        MetricsTls(certificate="tls.crt").context()
-    assert MetricsTls().context() is None
+    with pytest.raises(msgspec.ValidationError, match=r"tlsPrivateKeyFile: both must be given.*metrics"):
+        from_plain({"metrics": {"tlsCertFile": "tls.crt"}}, SchedulerSettings)
+    assert tls_of(None, None) is None

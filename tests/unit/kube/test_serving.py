@@ -14,9 +14,10 @@ from pumice.errors import InvalidInput
 from pumice.kube.metrics import CycleMetrics
 from pumice.kube.probed import Answers
 from pumice.kube.service import NoCycle
-from pumice.kube.serving import health_routes, listening, metrics_routes, serve
+from pumice.kube.serving import health_routes, metrics_routes, serve
 from pumice.scheduler.report import CycleReport
 from pumice.serving import BoundedProtocol
+from pumice.sockets import listening
 
 FINE = Answers(trouble=lambda: "", unready=lambda: "", metrics=lambda: b"pumice_leading 1.0\n")
 

@@ -169,10 +169,76 @@ selector:
   matchLabels: {app: {{ printf "%s-%s" (include "pumice.name" .root) .component | quote }}}
 {{- end -}}
 
-{{/* Annotations of a component's pods: .root, .w, .port of the metrics. YAML. */}}
+{{/* Annotations of a component's pods: .root, .w, .settings, .port of the metrics. YAML. */}}
 {{- define "pumice.podAnnotations" -}}
+{{- $own := dict "pumice.dev/settings" (sha256sum .settings) -}}
 {{- $scraped := dict "prometheus.io/scrape" "true" "prometheus.io/port" .port "prometheus.io/scheme" (ternary "https" "http" (ne .root.Values.metrics.tlsSecret "")) -}}
-{{ toYaml (merge (deepCopy (.w.podAnnotations | default dict)) (ternary $scraped dict (eq (include "pumice.metrics" .root) "true"))) }}
+{{ toYaml (merge $own (deepCopy (.w.podAnnotations | default dict)) (ternary $scraped dict (eq (include "pumice.metrics" .root) "true"))) }}
+{{- end -}}
+
+{{/* The settings file of `pumice run`. YAML. */}}
+{{- define "pumice.schedulerSettings" -}}
+{{- $s := include "pumice.scheduler" . | fromYaml -}}
+{{- $metrics := dict "enabled" (eq (include "pumice.metrics" .) "true") "debug" $s.debugEndpoints -}}
+{{- if and .Values.metrics.tlsSecret (or $metrics.enabled $s.debugEndpoints) -}}
+{{- $_ := merge $metrics (dict "tlsCertFile" "/etc/pumice/metrics/tls.crt" "tlsPrivateKeyFile" "/etc/pumice/metrics/tls.key") -}}
+{{- end -}}
+{{- $settings := dict
+  "apiVersion" "pumice.dev/v1" "kind" "Scheduler"
+  "schedulerNames" (list (toString $s.name))
+  "schedulePeriod" (toString $s.schedulePeriod)
+  "defaultQueue" (toString $s.defaultQueue)
+  "leaderElection" (dict "leaderElect" (eq (toString $s.leaderElect) "true") "resourceNamespace" .Release.Namespace)
+  "metrics" $metrics
+  "health" (dict "enabled" true)
+  "verbosity" (int $s.logLevel) -}}
+{{- if eq $s.dialect "kai" -}}
+{{- $_ := set $settings "conf" (printf "/etc/pumice/conf/%s" (index (append (splitList "/" (include "pumice.confMap" .)) "scheduler.conf") 2)) -}}
+{{- else -}}
+{{- $_ := set $settings "confMap" (include "pumice.confMap" .) -}}
+{{- end -}}
+{{- with $s.compat }}{{ $_ := set $settings "compat" . }}{{ end -}}
+{{- with $s.nodeSelectors }}{{ $_ := set $settings "nodeSelector" . }}{{ end -}}
+{{- with $s.pluginsDir }}{{ $_ := set $settings "pluginsDir" . }}{{ end -}}
+{{- if .Values.answers.enabled -}}
+{{- $answers := dict "address" ":8443" "dashboard" .Values.answers.dashboard -}}
+{{- if .Values.answers.tlsSecret -}}
+{{- $_ := merge $answers (dict "tlsCertFile" "/etc/pumice/answers/tls.crt" "tlsPrivateKeyFile" "/etc/pumice/answers/tls.key") -}}
+{{- end -}}
+{{- $_ := set $settings "answers" $answers -}}
+{{- end -}}
+{{ toYaml (mergeOverwrite $settings $s.settings) }}
+{{- end -}}
+
+{{/* The settings file of `pumice controllers`. YAML. */}}
+{{- define "pumice.controllersSettings" -}}
+{{- $c := include "pumice.component" (dict "root" . "part" "controllers") | fromYaml -}}
+{{- $s := include "pumice.scheduler" . | fromYaml -}}
+{{- $metrics := dict "enabled" (eq (include "pumice.metrics" .) "true") -}}
+{{- if and .Values.metrics.tlsSecret $metrics.enabled -}}
+{{- $_ := merge $metrics (dict "tlsCertFile" "/etc/pumice/metrics/tls.crt" "tlsPrivateKeyFile" "/etc/pumice/metrics/tls.key") -}}
+{{- end -}}
+{{- $lease := dict "resourceName" (printf "%s-controllers" (include "pumice.name" .)) "resourceNamespace" .Release.Namespace -}}
+{{- $settings := dict
+  "apiVersion" "pumice.dev/v1" "kind" "Controllers"
+  "controllers" $c.run
+  "schedulerNames" (list (toString $s.name))
+  "leaderElection" $lease
+  "metrics" $metrics
+  "health" (dict "enabled" true)
+  "verbosity" (int $c.logLevel) -}}
+{{ toYaml (mergeOverwrite $settings $c.settings) }}
+{{- end -}}
+
+{{/* The ConfigMap of a component's settings: .root, .component, .settings (YAML). */}}
+{{- define "pumice.settings" -}}
+# The settings of the {{ .component }}: read when a pod starts.
+apiVersion: v1
+kind: ConfigMap
+metadata: {{- include "pumice.metadata" (dict "root" .root "component" .component "name" (printf "%s-%s-settings" (include "pumice.name" .root) .component) "namespace" .root.Release.Namespace) | nindent 2 }}
+data:
+  settings.yaml: |
+    {{- .settings | nindent 4 }}
 {{- end -}}
 
 {{/* What stands beside each component: its account, its lease's role, its disruption budget, the Service of its metrics. */}}

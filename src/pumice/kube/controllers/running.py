@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pumice.clock import Clock, SystemClock
+from pumice.config.settings import CONTROLLERS
 from pumice.kube.client import KubeClient
 from pumice.kube.controllers.counted import ControllerMetrics
 from pumice.kube.controllers.hand import AT_ONCE, Hand
 from pumice.kube.controllers.jobs import JobReconciler
 from pumice.kube.controllers.loose import LoosePodController
-from pumice.kube.controllers.names import NAMES
 from pumice.kube.controllers.objects import FOLLOWED, JOBS, OwnedPod
 from pumice.kube.controllers.queue_status import QueueController
 from pumice.kube.controllers.store import Store
@@ -40,7 +40,7 @@ class ControllerSettings:
 
     schedulers: Sequence[str] = ("pumice",)
     """Pods of these get PodGroups; jobs that name no scheduler get the first."""
-    enabled: frozenset[str] = frozenset(NAMES)
+    enabled: frozenset[str] = frozenset(CONTROLLERS)
     namespace: str = "pumice-system"
     """Our own: commands about queues count only there."""
     election: Election | None = None
