@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.metadata import version
+from types import CodeType, FunctionType
 from typing import TextIO
 
 from pumice.errors import InvalidInput, PumiceError
+from pumice.framework.plugin import Plugin
 from pumice.framework.session.runtime import Runtime
+from pumice.framework.session.session import Session
 from pumice.history.historian import Historian, Paper
 from pumice.model.api import AnyObject, Metadata, NodeObject, PriorityClass, QueueObject, QueueSpec, QueueStatus
 from pumice.scheduler.assembly import Assembly
@@ -32,10 +35,14 @@ from pumice.sim.measured import SimMeasuring
 from pumice.sim.recorder import Recorder, queue_record
 from pumice.sim.results.records import SEED, Origin, RecordedReason, RunRecord, Window
 
+_WRITERS_OF_TIME = frozenset({"DeviceShare", "Usage"})
+"""They stamp annotations, or look how old a measurement is."""
 INTERRUPTED = "interrupted"
 """The failure of a run that the user ended."""
 MOST_NAMED = 5
 """Jobs that can never fit which are named one by one."""
+MOST_STILL_S = 7 * 86_400
+"""Cycles by the clock end a run if they decided nothing for so long and nothing else will happen."""
 MOST_CYCLES_AT_ONCE = 100
 """Cycles at one instant before the next one has to wait for the period."""
 
@@ -65,6 +72,8 @@ class Setting:
     """How long after a cycle that decided something the next one follows, if nothing happens before."""
     settle: bool = True
     """Do such cycles follow at all? Without them a cycle runs only at instants in which something happened."""
+    every_s: float = 0.0
+    """A cycle runs at least so often while there are jobs, as in production; 0: only when something happens."""
     measure: Window | None = None
     """Jobs submitted in it are played to their end and count in figures; those before and after it are load."""
     unit: str = SEED
@@ -108,6 +117,9 @@ class Simulation:
         if history is not None:
             historian = Historian(self.loop.state, history, strict=True)
             self.loop.witness, self.recorder.endings = historian, historian.endings
+        if not setting.every_s:
+            self.loop.inspect = self._note_clock_readers
+        self._clock_readers: tuple[str, ...] = ()
         self._measuring = SimMeasuring(assembly.conf)
         self._garbage = Garbage()
         self.cycles = 0
@@ -124,6 +136,8 @@ class Simulation:
         self._arriving = False
         self._wake_at = -1.0
         self._span = 0.0
+        self._ticking = False
+        self._decided_at = 0.0
         self._ended = False
         """All jobs that count are over, before the horizon."""
 
@@ -209,6 +223,8 @@ class Simulation:
             if self._is_measured(following):
                 self._ended = True
                 break
+            if self._nothing_follows() and timeline.now - self._decided_at > MOST_STILL_S:
+                break
             timeline.advance()
             at_once = 0
             while self.cluster.wake:
@@ -217,10 +233,12 @@ class Simulation:
                 self._cycle()
                 at_once += 1
                 if self.cluster.decisions > decided:
+                    self._decided_at = timeline.now
                     self._wake_later()
                 if at_once >= MOST_CYCLES_AT_ONCE:
                     self.cluster.wake = False
                     self._wake_later(force=True)
+            self._tick_later()
 
     def _is_measured(self, following: float) -> bool:
         """Report whether all jobs that count are over; one that runs and has no end of its own is as good as over."""
@@ -245,6 +263,11 @@ class Simulation:
         if self.cycles >= self._garbage.next_look:
             self._garbage.look()
 
+    def _note_clock_readers(self, session: Session) -> None:
+        """Note the plugins that read the time, in the first session."""
+        self.loop.inspect = None
+        self._clock_readers = tuple(dict.fromkeys(p.name for p in session.plugins() if reads_clock(type(p))))
+
     @property
     def progress(self) -> Progress:
         """Where the run stands."""
@@ -258,6 +281,21 @@ class Simulation:
             self._wake_at = at
             self.timeline.at(at, Rank.WAKE, self._wake)
 
+    def _tick_later(self) -> None:
+        """Let a cycle run at the next multiple of `Setting.every_s`, if there are jobs."""
+        every = self.setting.every_s
+        if every and not self._ticking and self.controller.jobs:
+            self._ticking = True
+            self.timeline.at((math.floor(self.timeline.now / every) + 1) * every, Rank.WAKE, self._tick)
+
+    def _tick(self) -> None:
+        self._ticking = False
+        self._wake()
+
+    def _nothing_follows(self) -> bool:
+        """Report whether nothing but cycles by the clock is going to happen."""
+        return len(self.timeline) == self._ticking
+
     def _wake(self) -> None:
         self.cluster.wake = True
 
@@ -270,6 +308,11 @@ class Simulation:
         whole = math.isfinite(setting.horizon_s) and not self.failure and not self._ended
         horizon = setting.horizon_s if whole else now
         warnings = [*setting.warnings, *self.never_fit_in_words(), *self._stuck()]
+        if self._clock_readers:
+            warnings.append(
+                f"{', '.join(self._clock_readers)} of {setting.name} reads the time, and time alone starts no cycle "
+                "here: say `cycles: {every: 60s}`, or it decides only when something happens"
+            )
         if self.failure:
             warnings.append(f"stopped at {timedelta(seconds=round(now))} of simulated time: {self.failure}")
         return RunRecord(
@@ -302,7 +345,7 @@ class Simulation:
     def _stuck(self) -> list[str]:
         """A warning if the run ended because nothing more can happen, and jobs wait that have a queue and room."""
         jobs = self.controller.jobs.values()
-        if self.failure or self.timeline.next_time() is not None or any(job.running for job in jobs):
+        if self.failure or not self._nothing_follows() or any(job.running for job in jobs):
             return []
         said = Counter(
             f"{reason.text} ({reason.plugin})" if reason.plugin else reason.text
@@ -327,6 +370,20 @@ class Simulation:
         if refusal.error is not None and refusal.error.reasons():
             return tuple(RecordedReason(text=r.text, plugin=r.plugin, nodes=n) for r, n in refusal.error.reasons())
         return (RecordedReason(text=refusal.text, plugin=refusal.plugin),)
+
+
+def reads_clock(plugin: type) -> bool:
+    """Report whether the code of a class reads an attribute ``now``. Some built-in ones only write it down."""
+    if plugin.__name__ in _WRITERS_OF_TIME and plugin.__module__.startswith("pumice.plugins."):
+        return False
+    functions = [vars(cls).values() for cls in plugin.__mro__ if cls not in (object, Plugin)]
+    codes = [found.__code__ for values in functions for found in values if isinstance(found, FunctionType)]
+    while codes:
+        code = codes.pop()
+        if "now" in code.co_names:
+            return True
+        codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+    return False
 
 
 def default_queue(name: str = "default") -> QueueObject:

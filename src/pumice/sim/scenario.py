@@ -213,11 +213,13 @@ def read_scenario(path: Path, catalogue: Catalogue, data: Path | None = None) ->
         check_queues(draft)
         leave_out_orphans(draft)
         delays = _delays(top.get("delays"))
-        period, settle = 1.0, True
+        period, settle, every = 1.0, True, 0.0
         cycles = top.get("cycles")
         if cycles is not None:
             with cycles.section() as section:
                 period, settle = section.duration("period", 1.0) or 1.0, section.boolean("settle", True)
+                tick = section.get("every")
+                every = 0.0 if tick is None else tick.duration(above=True)
         measure, lead = _measure(top.get("measure"))
         faults = read_faults(top.get("faults"), [o for o in draft.objects if isinstance(o, NodeObject)])
         confs = _configurations(top.get("configurations"), path.parent, catalogue, draft)
@@ -231,6 +233,7 @@ def read_scenario(path: Path, catalogue: Catalogue, data: Path | None = None) ->
         faults=faults or Faults(),
         period_s=period,
         settle=settle,
+        every_s=every,
         measure=measure,
         trace=_in_words(name, draft),
         warnings=tuple(draft.warnings),
