@@ -68,7 +68,7 @@ class Backfill(Action):
     def _jobs(self, ssn: Session) -> list[tuple[Job, list[Task]]]:
         by_queue: dict[str, list[Job]] = {}
         for job in ssn.state.best_effort.values():
-            if job.in_session and not job.is_pending and ssn.job_valid(job):
+            if job.in_session and not job.is_pending and not job.left_out and ssn.job_valid(job):
                 by_queue.setdefault(job.queue, []).append(job)
         if not by_queue:
             return []

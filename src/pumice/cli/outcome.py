@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pumice.cli import render
 from pumice.cli.amounts import NOTHING, short
@@ -174,9 +174,15 @@ def by(plugin: str) -> str:
     return f" ({plugin})" if plugin else ""
 
 
+_STOPPED_BY: Final[dict[str, str]] = {
+    ReasonCode.CAN_NEVER_FIT: "can never fit",
+    ReasonCode.SET_ASIDE: "is left out for a while: the scheduler failed at it",
+}
+
+
 def stopped(why: Explanation) -> str:
     """What stopped a job, in a few words."""
-    return "can never fit" if why.code == ReasonCode.CAN_NEVER_FIT else STOPPED[why.stage]
+    return _STOPPED_BY.get(why.code) or STOPPED[why.stage]
 
 
 def state(why: Explanation) -> str:

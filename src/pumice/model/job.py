@@ -160,6 +160,7 @@ class Job(TaskGroup):
             "held",
             "in_session",
             "labels",
+            "left_out",
             "min_resources",
             "name",
             "namespace",
@@ -190,6 +191,8 @@ class Job(TaskGroup):
     """Does the job or one of its policies ask for a network topology?"""
     problem: Final[str]
     """What is wrong with its PodGroup, or nothing; a job with a problem is not scheduled."""
+    left_out: Final[str]
+    """Why no action looks at it for now, because a cycle failed while it worked on it; or nothing."""
     in_session: Final[bool]
     """Can it be scheduled: has it a PodGroup and a queue?"""
     role_minimums: Final[ReadOnlyMap[str, int]]
@@ -223,7 +226,7 @@ class Job(TaskGroup):
         self.allocated, self.held = Resources(self._allocated), Resources(self._held)
         self.pending, self.total_request = Resources(self._pending), Resources(self._total)
         self._sub_jobs = self.sub_jobs = SubJobMap()
-        self.problem = ""
+        self.problem = self.left_out = ""
         self._contribution: tuple[str, Resources, Resources, Resources] = ("", EMPTY, EMPTY, EMPTY)
         self.role_minimums = ReadOnlyMap()
         self.role_total = 0

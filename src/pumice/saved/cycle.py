@@ -64,7 +64,7 @@ class SavedTurn(_Record):
 
 
 class SavedRefusal(_Record):
-    """A task that the cluster did not let us bind or evict."""
+    """A task that the cluster did not let us bind or evict, or a job that a cycle failed at."""
 
     pod: str
     node: str
@@ -75,6 +75,7 @@ class SavedRefusal(_Record):
     freed: bool = False
     fresh: bool = True
     bind: bool = False
+    failed: bool = False
 
 
 class SavedShard(_Record):

@@ -22,6 +22,7 @@ from pumice.model.task import GROUP_ANNOTATION
 from pumice.saved.cycle import SavedCycle
 from pumice.saved.renaming import MACHINERY, WELL_KNOWN, NewNames, collect, ranked, references_to_workloads
 from pumice.saved.staying import WORDS, attribute_names, each_text, plain, said_in
+from pumice.state.refused_writes import JOB_KEY
 
 _QUEUE_KEYS: Final = (keys.QUEUE_NAME, keys.QUEUE_ANNOTATION, keys.KAI_QUEUE_LABEL)
 _JOB_KEYS: Final = (keys.JOB_NAME, GROUP_ANNOTATION, "pod-group-name")
@@ -73,9 +74,9 @@ def redacted(saved: SavedCycle) -> SavedCycle:
         room.evicted = [names.job_key(uid) for uid in room.evicted]
     for turn in out.turns:
         turn.evicted, turn.helped = names.job_key(turn.evicted), names.job_key(turn.helped)
-    out.refused = {uids.get(uid, uid): no for uid, no in out.refused.items()}
     for no in out.refused.values():
         no.pod, no.beneficiary, no.message = names.pod_key(no.pod), names.job_key(no.beneficiary), ""
+    out.refused = {JOB_KEY + no.beneficiary if no.failed else uids.get(uid, uid): no for uid, no in out.refused.items()}
     out.phases = {names.job_key(uid): phase for uid, phase in out.phases.items()}
     out.default_queue = names.queues.get(out.default_queue, out.default_queue)
     for decision in out.decisions:

@@ -17,11 +17,12 @@ from pumice.framework.session.rounds import copied
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session, Shard
 from pumice.model.status import TaskStatus
+from pumice.scheduler import attribution
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.report import CycleReport
 from pumice.scheduler.standstill import Standstill, somebody_waits, standstill_after
 from pumice.state.cluster import ClusterState
-from pumice.state.takeback import sent_of, take_back
+from pumice.state.takeback import put_back, refused_of, sent_of, take_back
 
 
 def run_cycle(
@@ -44,7 +45,8 @@ def run_cycle(
     cycle without *details* that would decide what the last one did is not run (`standstill.py`): then there is no
     session to be shown.
 
-    Whatever is raised within, nothing is left half applied: what was decided until then is taken back.
+    Whatever is raised within, nothing is left half applied: what was decided until then is taken back. If it was raised
+    while the cycle worked on a job, the job is set aside for a while, and the cycle runs again without it.
     """
     standing: Standstill | None = runtime.standing
     runtime.standing = None
@@ -54,8 +56,23 @@ def run_cycle(
         return standing.again(state.now)
     collects = gc.isenabled()
     gc.disable()
+    told: list[str] = []
+
+    def blames_job(exc: BaseException) -> bool:
+        return len(told) < attribution.MOST and attribution.job_to_blame(state, exc) is not None
+
     try:
-        return _run(state, assembly, runtime, shard, environment, details, tells, inspect)
+        while True:
+            try:
+                report = _run(state, assembly, runtime, shard, environment, details, tells, inspect, blames_job)
+            except FAILS as exc:
+                let_pass(exc)
+                if not blames_job(exc):
+                    raise
+                told.append(attribution.set_aside(state, exc))
+            else:
+                report.errors += told
+                return report
     finally:
         if collects:
             gc.enable()
@@ -70,6 +87,7 @@ def _run(
     details: bool,
     tells: bool,
     inspect: Callable[[Session], None] | None,
+    blames_job: Callable[[BaseException], bool],
 ) -> CycleReport:
     started = time.perf_counter()
     began = state.moment
@@ -91,7 +109,9 @@ def _run(
             tells=tells,
             ours=assembly.ours,
         )
+    session.failures.blames_job = blames_job
     sent, nominations, turns = sent_of(state), dict(runtime.nominations), copied(runtime.turns)
+    refused = refused_of(state)
     try:
         session.open()
         session.timings["cycle", "open"] = time.perf_counter() - started
@@ -103,8 +123,10 @@ def _run(
         begun = time.perf_counter()
         session.close()
     except BaseException:
+        session.failures.blames_job = lambda exc: False
         session.break_off()
         take_back(state, sent)
+        put_back(state, refused)
         runtime.nominations, runtime.turns = nominations, turns
         runtime.drop_kept()
         state.admission_changes = None

@@ -22,7 +22,7 @@ from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
-from pumice.state.takeback import sent_of, take_back
+from pumice.state.takeback import put_back, refused_of, sent_of, take_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +68,7 @@ def _taken_back(state: ClusterState, runtime: Runtime, added: Sequence[AnyObject
     changed, sent = dict(state.changed_jobs), sent_of(state)
     phases = {uid: job.phase for uid, job in state.session_jobs.items()}
     nominated = {uid: task.nominated_node for uid in runtime.nominations if (task := state.tasks.get(uid)) is not None}
-    refused = {uid: (no, no.fresh) for uid, no in state.refused.items()}
+    refused = refused_of(state)
     kept = runtime.memory, runtime.health, runtime.nominations, runtime.turns, runtime.told, runtime.cycle
     standing, runtime.standing = runtime.standing, None
     metered, runtime.metered = runtime.metered, True
@@ -90,10 +90,7 @@ def _taken_back(state: ClusterState, runtime: Runtime, added: Sequence[AnyObject
         for uid, node in nominated.items():
             if state.tasks[uid].nominated_node != node:
                 state.nominate(state.tasks[uid], node)
-        state.refused.clear()
-        for uid, (no, fresh) in refused.items():
-            no.fresh = fresh
-            state.refused[uid] = no
+        put_back(state, refused)
         state.changed_jobs.update(changed)
 
 

@@ -140,10 +140,16 @@ class ClusterState:
             case EvictFailed():
                 handlers.evict_failed(self, event)
 
-    def pauses(self, job: str) -> str:
-        """Why nothing of a job is placed for now: a bind of it was refused; nothing if none was."""
+    def pauses(self, job: str) -> Stopped | None:
+        """Why nothing of a job is placed for now: a bind of it was refused, or a cycle failed at it; else None."""
         stopped = self.stopped.get(job)
-        return stopped.text if stopped is not None and stopped.paused else ""
+        return stopped if stopped is not None and stopped.paused else None
+
+    def leave_out(self, job: Job, why: str) -> None:
+        """Let no action look at a job until this is called with nothing."""
+        w.set_left_out(job, why)
+        self.note_admission(job)
+        self.mark(job)
 
     def apply_all(self, events: Iterable[ClusterEvent]) -> None:
         """Take in several events in order."""
@@ -486,7 +492,7 @@ class ClusterState:
 
     def note_admission(self, job: Job) -> None:
         """Keep the list of jobs that have not been let in."""
-        if job.in_session and job.phase in ("", JobPhase.PENDING):
+        if job.in_session and not job.left_out and job.phase in ("", JobPhase.PENDING):
             self.unadmitted[job.uid] = job
         else:
             self.unadmitted.pop(job.uid, None)

@@ -21,7 +21,7 @@ from pumice.model.task import PREEMPTABLE_KEY, ROLE_KEY, TASK_PRIORITY_ANNOTATIO
 from pumice.state import ledger
 from pumice.state import writing as w
 from pumice.state.counts import OUT
-from pumice.state.refused_writes import WAITS, RefusedWrite
+from pumice.state.refused_writes import RefusedWrite, next_wait
 from pumice.state.writing import find, put, replace, take, unsealed
 
 if TYPE_CHECKING:
@@ -290,16 +290,10 @@ def bind_failed(state: ClusterState, event: BindFailed) -> None:
         return
     unassume(state, task)
     if event.refused:
-        wait = _next_wait(state, event.uid)
+        wait = next_wait(state.refused.get(event.uid))
         state.refused[event.uid] = RefusedWrite(
             event.pod, event.node, task.job_key, event.message, wait, state.now + wait, bind=True
         )
-
-
-def _next_wait(state: ClusterState, uid: str) -> float:
-    """For how long a write that was refused just now is not tried again."""
-    known = state.refused.get(uid)
-    return min(known.wait * 2, WAITS[1]) if known is not None and known.wait else WAITS[0]
 
 
 def evict_failed(state: ClusterState, event: EvictFailed) -> None:
@@ -308,7 +302,7 @@ def evict_failed(state: ClusterState, event: EvictFailed) -> None:
     if task is None or task.status != S.RELEASING:
         return
     unassume(state, task)
-    wait = _next_wait(state, event.uid) if event.tried else 0.0
+    wait = next_wait(state.refused.get(event.uid)) if event.tried else 0.0
     state.refused[event.uid] = RefusedWrite(
         event.pod, event.node, event.beneficiary, event.message, wait, state.now + wait, event.freed
     )

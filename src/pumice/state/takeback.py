@@ -11,6 +11,7 @@ from pumice.model.task import Task
 from pumice.state import writing as w
 from pumice.state.cluster import ClusterState
 from pumice.state.pods import pod_status
+from pumice.state.refused_writes import RefusedWrite
 
 S = TaskStatus
 Sent: TypeAlias = dict[str, tuple[TaskStatus, Node | None]]
@@ -20,6 +21,18 @@ Sent: TypeAlias = dict[str, tuple[TaskStatus, Node | None]]
 def sent_of(state: ClusterState) -> Sent:
     """What is under way before a session. Cost: that."""
     return {uid: (task.status, task.node) for uid, task in state.assumed.items()}
+
+
+def refused_of(state: ClusterState) -> dict[str, tuple[RefusedWrite, bool]]:
+    """What was refused before a session, and whether a session had looked at it. Cost: that."""
+    return {uid: (no, no.fresh) for uid, no in state.refused.items()}
+
+
+def put_back(state: ClusterState, refused: Mapping[str, tuple[RefusedWrite, bool]]) -> None:
+    """Make what was refused as it was before a session."""
+    state.refused = {uid: no for uid, (no, _) in refused.items()}
+    for no, fresh in refused.values():
+        no.fresh = fresh
 
 
 def take_back(state: ClusterState, sent: Sent, among: Mapping[str, Task] | None = None) -> None:

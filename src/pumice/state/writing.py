@@ -83,6 +83,7 @@ set_min_available: Final[Callable[[TaskGroup, int], None]] = writer(TaskGroup, "
 set_pod_group: Final[Callable[[Job, PodGroup | None], None]] = writer(Job, "group")
 set_phase: Final[Callable[[Job, str], None]] = writer(Job, "phase")
 set_priority: Final[Callable[[Job, int], None]] = writer(Job, "priority")
+set_left_out: Final[Callable[[Job, str], None]] = writer(Job, "left_out")
 set_in_session: Final[Callable[[Job, bool], None]] = writer(Job, "in_session")
 set_contribution: Final[Callable[[Job, tuple[str, Resources, Resources, Resources]], None]] = writer(
     Job, "_contribution"

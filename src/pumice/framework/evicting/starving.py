@@ -54,7 +54,7 @@ class StarvingJobs:
             return
         for queue in ssn.queues.values():
             for job in queue.waiting.values():
-                if job.phase in _UNADMITTED or (job.has_topology and not topology):
+                if job.phase in _UNADMITTED or job.left_out or (job.has_topology and not topology):
                     continue
                 if worth is not None and not job.with_status(S.RUNNING) and not job.with_status(S.BOUND):
                     self._unasked.setdefault(queue.name, []).append(job)
@@ -88,7 +88,7 @@ class StarvingJobs:
     def _head(self, queue: Queue) -> Job | None:
         """The first job of a strict FIFO queue that is not ready: nobody behind it is served."""
         ssn = self._ssn
-        waiting = (j for j in queue.waiting.values() if j.phase not in _UNADMITTED)
+        waiting = (j for j in queue.waiting.values() if j.phase not in _UNADMITTED and not j.left_out)
         blocked = [j for j in waiting if ssn.job_valid(j) and not ssn.job_ready(j)]
         return min(blocked, key=ssn.orders.job_key()) if blocked else None
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final
 
-from pumice.errors import PluginError, PluginLoadError, words_of
+from pumice.errors import PluginError, PluginLoadError, PumiceError, words_of
 from pumice.framework.arguments import Arguments
 from pumice.framework.metrics import Metrics
 from pumice.framework.names import unknown
@@ -57,6 +57,8 @@ class Failures:
         self._health, self._told, self._metrics = health, told, metrics
         self.errors: list[PluginError] = []
         self.failed: set[str] = set()
+        self.blames_job: Callable[[BaseException], bool] = lambda exc: False
+        """Report whether a job is to blame for a failure within our own code; the cycle sets that job aside then."""
 
     def forget(self, metrics: Metrics) -> None:
         """Another cycle begins, in which nothing went wrong yet."""
@@ -75,6 +77,8 @@ class Failures:
     ) -> None:
         """A plugin failed: attribute it, log it once with its traceback, count it, go on."""
         let_pass(exc)
+        if not isinstance(exc, PumiceError) and _is_ours(fn) and self.blames_job(exc):
+            raise exc
         about = "".join(
             (f" for task {task.key}" if task is not None else "", f" on node {node.name}" if node is not None else "")
         )
@@ -110,6 +114,11 @@ class Failures:
                 notes.append(Note("Plugin", name, "Warning", ReasonCode.QUARANTINED, text))
                 log.error("plugin %r is quarantined: %s", name, health.last)
         return notes
+
+
+def _is_ours(fn: Call | None) -> bool:
+    """Report whether a callback comes with Pumice."""
+    return (getattr(fn, "__module__", "") or "").startswith("pumice.")
 
 
 def author_line(exc: BaseException, fn: Call | None) -> str:

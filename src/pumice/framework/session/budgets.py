@@ -33,7 +33,9 @@ class Budgets:
         """*kept* outlives the session."""
         self._state, self._as_volcano = state, as_volcano
         self._kept: dict[str, Any] = kept if kept is not None else {}
-        self._refused = frozenset(uid for uid, no in state.refused.items() if state.now < no.until)
+        refused = {uid for uid, no in state.refused.items() if state.now < no.until}
+        left_out = [job for uid in state.stopped if (job := state.jobs.get(uid)) is not None and job.left_out]
+        self._refused = refused.union(uid for job in left_out for uid in job.tasks)
         self._index: _Index | None = None
         self._of: dict[str, tuple[PodDisruptionBudget, ...]] = {}
         self._members: dict[str, list[Task]] = {}

@@ -111,6 +111,7 @@ def waits_for_room(job: Job) -> bool:
     """Report whether it was let in and has tasks that ask for something and have no place."""
     return (
         job.in_session
+        and not job.left_out
         and len(job.with_status(S.PENDING)) > job.pending_best_effort_count
         and job.phase not in _UNADMITTED
     )
@@ -118,7 +119,7 @@ def waits_for_room(job: Job) -> bool:
 
 def waits_for_admission(job: Job) -> bool:
     """Report whether it has still to be let into its queue."""
-    return job.in_session and job.phase in _UNADMITTED
+    return job.in_session and not job.left_out and job.phase in _UNADMITTED
 
 
 def group_of(job: Job) -> Hashable:

@@ -129,7 +129,7 @@ class Questions(Asking):
         if job.problem:
             return Verdict(False, job.problem, "pumice", "Invalid")
         if paused := self.state.pauses(job.uid):
-            return Verdict(False, paused, "pumice", ReasonCode.BIND_REFUSED)
+            return Verdict(False, paused.text, "pumice", paused.code)
         if job.has_topology and (said := self.unmet_topology(job)) is not None:
             return said
         if type(job.group) is NativePodGroup and job.group.spec.topology_key and not self.anybody(t.SUBSET_NODES):

@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pumice.framework.session.nominations import end_nomination
+from pumice.framework.session.refusals import Stage
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
 from pumice.model.job import Job
+from pumice.model.reason import reject
 from pumice.model.status import TaskStatus
 from pumice.state.refused_writes import FORGOTTEN_AFTER, RefusedWrite, Stopped
 from pumice.words import without_name
@@ -20,6 +22,11 @@ from pumice.words import without_name
 if TYPE_CHECKING:
     from pumice.framework.session.session import Session
 
+_EVENTS: Final = {
+    ReasonCode.BIND_REFUSED: ReasonCode.FAILED_BINDING,
+    ReasonCode.PLAN_REFUSED: ReasonCode.EVICTION_REFUSED,
+    ReasonCode.SET_ASIDE: ReasonCode.SET_ASIDE,
+}
 _WAITS_FOR_A_NODE: Final = (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED, TaskStatus.BINDING)
 
 
@@ -31,19 +38,30 @@ def learn_refusals(ssn: Session) -> None:
         no.fresh = False
     _take_back_nominations(ssn, {uid: no for uid, no in fresh.items() if not no.bind})
     for uid, no in list(refused.items()):
-        over = no.bind and ((task := state.tasks.get(uid)) is None or task.status not in _WAITS_FOR_A_NODE)
+        task = state.tasks.get(uid)
+        over = no.bind and (task is None or task.status not in _WAITS_FOR_A_NODE)
+        over |= no.failed and no.beneficiary not in state.jobs
         if over or not no.wait or ssn.now > no.until + FORGOTTEN_AFTER:
             del refused[uid]
     standing: dict[str, list[RefusedWrite]] = {}
     for no in sorted(refused.values(), key=lambda no: no.pod):
         if ssn.now < no.until:
             standing.setdefault(no.beneficiary, []).append(no)
-    state.stopped = {job: Stopped(_text(found), any(no.bind for no in found)) for job, found in standing.items()}
+    before, state.stopped = (
+        set(state.stopped),
+        {job: Stopped(_text(found), _code(found)) for job, found in standing.items()},
+    )
+    for uid in sorted({*before, *state.stopped} & state.jobs.keys()):
+        job, stopped = state.jobs[uid], state.stopped.get(uid)
+        why = stopped.text if stopped is not None and stopped.code is ReasonCode.SET_ASIDE else ""
+        if job.left_out != why:
+            state.leave_out(job, why)
+        if why:
+            ssn.outcome.refuse(job, Stage.REFUSED, reject(why, ReasonCode.SET_ASIDE))
     for uid in sorted({no.beneficiary for no in fresh.values() if no.beneficiary in state.stopped}):
         if uid in ssn.jobs:
             stopped = state.stopped[uid]
-            code = ReasonCode.FAILED_BINDING if stopped.paused else ReasonCode.EVICTION_REFUSED
-            ssn.outcome.intents.append(Note(ssn.jobs[uid].kind, uid, "Warning", code, stopped.text))
+            ssn.outcome.intents.append(Note(ssn.jobs[uid].kind, uid, "Warning", _EVENTS[stopped.code], stopped.text))
 
 
 def _take_back_nominations(ssn: Session, fresh: dict[str, RefusedWrite]) -> None:
@@ -64,8 +82,17 @@ def refusal_for(ssn: Session, job: Job) -> str:
     return stopped.text if stopped is not None else ""
 
 
+def _code(standing: list[RefusedWrite]) -> ReasonCode:
+    """What stands in the way of the job, the worst first."""
+    if any(no.failed for no in standing):
+        return ReasonCode.SET_ASIDE
+    return ReasonCode.BIND_REFUSED if any(no.bind for no in standing) else ReasonCode.PLAN_REFUSED
+
+
 def _text(standing: list[RefusedWrite]) -> str:
     """What was refused, each reason once; it says the same as long as the same writes are refused."""
+    if failed := [no.message for no in standing if no.failed]:
+        return failed[0]
     told: dict[tuple[bool, str], list[RefusedWrite]] = {}
     for no in standing:
         told.setdefault((no.bind, without_name(no.message, no.pod.rpartition("/")[2])), []).append(no)

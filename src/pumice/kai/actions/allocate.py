@@ -67,7 +67,7 @@ def _tell_incomplete(world: KaiWorld) -> None:
     wrong = {j for j in world.jobs.values() if any(t.task.key in odd for t in j.tasks.values())} if odd else set()
     for job in world.kept.waiting.values() if not wrong else world.jobs.values():
         if paused := world.state.pauses(job.job.uid):
-            world.ssn.outcome.refuse(job.job, Stage.REFUSED, reject(paused, ReasonCode.BIND_REFUSED))
+            world.ssn.outcome.refuse(job.job, Stage.REFUSED, reject(paused.text, paused.code))
             continue
         lacks = job.pending and not job.ready
         if not lacks and not job.unknown and job not in wrong:

@@ -36,7 +36,7 @@ class StaleGangEviction(Action):
             if job.stale_since is None:
                 job.stale_since = since.setdefault(uid, world.now)
                 world.times.note(job, STALE_SINCE, job.stale_since)
-            if grace < 0 or world.now - job.stale_since < grace:
+            if grace < 0 or world.now - job.stale_since < grace or job.job.left_out:
                 continue
             plan = ChangePlan(world)
             for task in [t for t in job.tasks.values() if t.stage in ACTIVE]:

@@ -63,7 +63,7 @@ class Solver:
         self._placer = Placer(ssn)
         self._reaches, self._admits, self._valid = reaches, admits, valid
         self._waiting = RankedJobs(self.world, lambda j: j.pending, victims=False)
-        self._giving = RankedJobs(self.world, lambda j: j.preemptible and j.active, victims=True)
+        self._giving = RankedJobs(self.world, lambda j: j.preemptible and j.active and not j.job.left_out, victims=True)
         self._turns = EqualTurns(self.world, self._waiting)
         self.budget = SearchBudget(reason, self.world.settings.budgets)
         self._generators = [

@@ -154,7 +154,7 @@ def _follow(world: KaiWorld, kept: KeptView, uid: str, classes: Any, default: in
     named = classes.get(job.group.spec.priority_class_name)
     priority = cast(PriorityClass, named).value if named is not None else default
     tasks = [_see(world, kept, t) for t in job.tasks.values()]
-    made = kept.jobs[uid] = JobView(job, queue, priority, tasks, flat=world.flat_gangs)
+    made = kept.jobs[uid] = JobView(job, queue, priority, tasks, job.problem or job.left_out, flat=world.flat_gangs)
     world.times.recall(made)
     if made.pending or made.unknown:
         kept.waiting[uid] = made

@@ -47,13 +47,33 @@ class JobView:
             "plain",
             "preemptible",
         ),
-        *("preemption_delay", "priority", "queue", "root", "stale_since", "tasks", "uid", "unknown", "whole"),
+        *(
+            "preemption_delay",
+            "priority",
+            "problem",
+            "queue",
+            "root",
+            "stale_since",
+            "tasks",
+            "uid",
+            "unknown",
+            "whole",
+        ),
     )
 
     def __init__(
-        self, job: Job, queue: QueueView, priority: int, tasks: Iterable[TaskView], *, flat: bool = False
+        self,
+        job: Job,
+        queue: QueueView,
+        priority: int,
+        tasks: Iterable[TaskView],
+        problem: str = "",
+        *,
+        flat: bool = False,
     ) -> None:
-        """*flat*: it is taken for running only if every sub-group does, however few it needs."""
+        """*problem*: the rule that it breaks, or why it is left out for now. *flat*: it is taken for running only if
+        every sub-group does, however few it needs.
+        """
         self.job, self.flat = job, flat
         group = job.group
         self.uid = (group.metadata.uid if group is not None else "") or job.name
@@ -82,7 +102,8 @@ class JobView:
         self.unknown: list[TaskView] = []
         """Tasks that name a sub-group which does not exist."""
         self.tasks: dict[str, TaskView] = {}
-        self.plain = spec is None or not spec.sub_groups or bool(job.problem)
+        self.problem = problem
+        self.plain = spec is None or not spec.sub_groups or bool(problem)
         """Report whether it has no sub-groups that can be used. Its tree is one pod set then, made on first use."""
         self.anywhere = self.plain and (spec is None or spec.topology_constraint is None)
         """Has it neither sub-groups nor a topology?"""
@@ -104,7 +125,7 @@ class JobView:
             labels = task.task.labels
             named = (_find(labels, SUBGROUP_LABEL) if labels else None) or DEFAULT_SET
             task.job = self
-            if named not in sets if sets is not None else named != DEFAULT_SET and not self.job.problem:
+            if named not in sets if sets is not None else named != DEFAULT_SET and not self.problem:
                 self.unknown.append(task)
                 continue
             if sets is not None:
@@ -139,7 +160,7 @@ class JobView:
     @property
     def ready(self) -> bool:
         """Report whether it could run: it breaks no rule, and there are pods enough."""
-        if self.job.problem:
+        if self.problem:
             return False
         only = self.only
         if only is not None and (self.plain or self.root.needed is None):

@@ -131,8 +131,8 @@ def unready(job: JobView) -> str:
 
     Gated pods do not count. KAI has no text for it.
     """
-    if job.job.problem:
-        return job.job.problem
+    if job.problem:
+        return job.problem
     short = [p for p in job.pod_sets() if not p.ready]
     if not short:
         return f"{len(job.root.members)} of the {job.root.need} sub-groups that it needs together exist"
