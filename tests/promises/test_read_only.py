@@ -35,9 +35,7 @@ VALUES: Final = (str, bytes, int, float, bool, type(None), datetime, Enum, froze
 VIEWS: Final = (Resources, NodeRows, Columns, LabelColumns)
 """Made for whoever asks: their public attributes cannot be set, and what they give is looked at in turn."""
 FOR_PLUGINS: Final = {"memo"}
-"""What is there to be written."""
-ENGINE: Final = {"table"}
-"""The door to the state: see `model/sealed.py`."""
+"""Written by plugins: what they derive from a class of tasks."""
 MUTATORS: Final[dict[str, tuple[Any, ...]]] = {
     "__setitem__": ("new", 1),
     "__delitem__": ("new",),
@@ -119,17 +117,15 @@ def roots() -> dict[str, Any]:
         "rows with more": NodeRows(table, np.array([0]), np.array([1]), task.klass),
         "idle": NodeRows(table).idle[0],
         "some idle": NodeRows(table, np.array([0])).idle[0],
-        "a column": NodeRows(table).take(table.pod_count),
-        "a matrix": NodeRows(table).matrix("idle", slice(0, 2)),
+        "a column": NodeRows(table)._take(table.pod_count),
+        "a matrix": NodeRows(table)._matrix("idle", slice(0, 2)),
     }
 
 
 def attributes(thing: Any) -> list[str]:
     """The public attributes that are no methods."""
     names = thing.__struct_fields__ if isinstance(thing, msgspec.Struct) else dir(type(thing))
-    return [
-        n for n in names if not n.startswith("_") and not callable(getattr(type(thing), n, None)) and n not in ENGINE
-    ]
+    return [n for n in names if not n.startswith("_") and not callable(getattr(type(thing), n, None))]
 
 
 def parts(path: str, thing: Any) -> Iterator[tuple[str, Any]]:

@@ -141,6 +141,8 @@ class BatchOfFloats(Plugin):
         return rows.names
 
     def batch_node_order(self, task: Task, rows: NodeRows) -> float:  # wrong
+        rows.table.idle[:] += 5000  # wrong
+        rows.idle = rows.used  # wrong
         return float(rows.size)
 
 

@@ -233,10 +233,10 @@ class Evaluator(StaticAnswers):
             fits = np.ones(len(rows), dtype=np.bool_)
         elif rows.extra is None and max(klass.fit_dims) < table.width:
             lines, wanted = asked_lines(klass)
-            free = rows.matrix("idle", lines)
+            free = rows._matrix("idle", lines)
             enough = free >= wanted
             if table.in_flux:
-                enough &= free + rows.matrix("releasing", lines) - rows.matrix("pipelined", lines) >= wanted
+                enough &= free + rows._matrix("releasing", lines) - rows._matrix("pipelined", lines) >= wanted
             fits = np.logical_and.reduce(enough, axis=0)
         else:
             fits = np.ones(len(rows), dtype=np.bool_)

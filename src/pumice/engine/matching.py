@@ -59,7 +59,7 @@ def term_matches(term: NodeSelectorTerm, rows: NodeRows) -> Bools:
 def label_matches(requirement: Requirement, rows: NodeRows) -> Bools:
     """Per row: does one line match the node's labels? Each distinct value is looked at once."""
     key = requirement.key
-    codes, values = rows.table.label(key)
+    codes, values = rows._table.label(key)
     verdicts = np.zeros(len(values) + 1, dtype=np.bool_)
     if requirement.operator == "In":
         verdicts[[values[value] for value in requirement.values or () if value in values]] = True
@@ -67,7 +67,7 @@ def label_matches(requirement: Requirement, rows: NodeRows) -> Bools:
         verdicts[0] = requirement_matches(requirement, {})
         for value, code in values.items():
             verdicts[code] = requirement_matches(requirement, {key: value})
-    result: Bools = verdicts[rows.take(codes)]
+    result: Bools = verdicts[rows._take(codes)]
     return result
 
 
@@ -76,12 +76,12 @@ def _field_matches(requirement: Requirement, rows: NodeRows) -> Bools:
     if requirement.key != "metadata.name":
         return np.zeros(len(rows), dtype=np.bool_)
     if requirement.operator == "In" and len(rows) > 8:
-        result = np.zeros(rows.table.size, dtype=np.bool_)
+        result = np.zeros(rows._table.size, dtype=np.bool_)
         for name in requirement.values or ():
-            node = rows.table.by_name.get(name)
+            node = rows._table.by_name.get(name)
             if node is not None:
                 result[node.row] = True
-        return np.asarray(rows.take(result), dtype=np.bool_)
+        return np.asarray(rows._take(result), dtype=np.bool_)
     return np.array([requirement_matches(requirement, {requirement.key: n}) for n in rows.names], dtype=np.bool_)
 
 
@@ -115,13 +115,13 @@ def by_taints(
     judge: Callable[[Sequence[Toleration], tuple[Taint, ...]], Any],
 ) -> npt.NDArray[T]:
     """Per row what *judge* says of the node's taints; each set of taints is judged once per class."""
-    sets = rows.table.taint_sets
+    sets = rows._table.taint_sets
     known: tuple[object, npt.NDArray[T]] | None = klass.memo.get(name)
-    if known is None or known[0] is not rows.table or len(known[1]) != len(sets):
+    if known is None or known[0] is not rows._table or len(known[1]) != len(sets):
         tolerations = klass.spec.tolerations or ()
-        known = (rows.table, np.array([judge(tolerations, taints) for taints in sets], dtype=dtype))
+        known = (rows._table, np.array([judge(tolerations, taints) for taints in sets], dtype=dtype))
         klass.memo[name] = known
-    result: npt.NDArray[T] = known[1][rows.take(rows.table.taint_set)]
+    result: npt.NDArray[T] = known[1][rows._take(rows._table.taint_set)]
     return result
 
 

@@ -60,7 +60,7 @@ class Columns:
         if d is None or d >= len(self._matrix):
             return np.zeros(len(self._rows), dtype=np.int64)
         column = self._matrix[d]
-        return self._rows.adjusted(column if self._index is None else column.take(self._index), d, self._sign)
+        return self._rows._adjusted(column if self._index is None else column.take(self._index), d, self._sign)
 
     @property
     def milli_cpu(self) -> Ints:
@@ -81,14 +81,14 @@ class LabelColumns:
 
     def equals(self, key: str, value: str) -> Bools:
         """Per row: has the label that value?"""
-        codes, values = self._rows.table.label(key)
+        codes, values = self._rows._table.label(key)
         code = values.get(value)
-        taken = self._rows.take(codes)
+        taken = self._rows._take(codes)
         return taken == code if code is not None else np.zeros(len(taken), dtype=np.bool_)
 
     def has(self, key: str) -> Bools:
         """Per row: is the label there?"""
-        result: Bools = self._rows.take(self._rows.table.label(key)[0]) > 0
+        result: Bools = self._rows._take(self._rows._table.label(key)[0]) > 0
         return result
 
     def get(self, key: str) -> list[str | None]:
@@ -118,11 +118,6 @@ class NodeRows:
         return self._size
 
     @property
-    def table(self) -> NodeTable:
-        """The whole table. For the engine."""
-        return self._table
-
-    @property
     def size(self) -> int:
         """How many rows."""
         return self._size
@@ -137,15 +132,15 @@ class NodeRows:
         """How many more tasks each row is imagined to hold, or None."""
         return read_only(self._extra) if self._extra is not None else None
 
-    def take(self, column: npt.NDArray[G]) -> npt.NDArray[G]:
+    def _take(self, column: npt.NDArray[G]) -> npt.NDArray[G]:
         """The rows' part of a column of the table."""
         return read_only(column[: self._size]) if self._index is None else column.take(self._index)
 
-    def part(self, matrix: Ints) -> tuple[Ints, npt.NDArray[np.intp] | None]:
+    def _part(self, matrix: Ints) -> tuple[Ints, npt.NDArray[np.intp] | None]:
         """(ledger, rows to take) of a whole ledger."""
         return (read_only(matrix[:, : self._size]), None) if self._index is None else (matrix, self._index)
 
-    def matrix(self, ledger: str, dims: slice | npt.NDArray[np.intp]) -> Ints:
+    def _matrix(self, ledger: str, dims: slice | npt.NDArray[np.intp]) -> Ints:
         """The rows' part of some dimensions of a ledger, one line each, as it stands (imagined tasks not added)."""
         first = self._table.first_line[ledger]
         lines = slice(first + dims.start, first + dims.stop) if isinstance(dims, slice) else dims + first
@@ -159,12 +154,12 @@ class NodeRows:
             self._few.flags.writeable = False
         return self._few[lines]
 
-    def offered(self, dims: slice | npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
+    def _offered(self, dims: slice | npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
         """What the rows offer of some dimensions, one line each, to divide by."""
         lines = self._table.offered[dims]
         return read_only(lines[:, : self._size]) if self._index is None else lines.take(self._index, axis=1)
 
-    def adjusted(self, column: Ints, d: int, sign: int) -> Ints:
+    def _adjusted(self, column: Ints, d: int, sign: int) -> Ints:
         """The rows' part of a ledger column of one dimension with imagined tasks added."""
         base: Ints = column
         if self._extra is not None and sign and self._klass is not None:
@@ -175,23 +170,23 @@ class NodeRows:
 
     @property
     def idle(self) -> Columns:
-        return Columns(self, self.part(self._table.idle), -1)
+        return Columns(self, self._part(self._table.idle), -1)
 
     @property
     def used(self) -> Columns:
-        return Columns(self, self.part(self._table.used), 1)
+        return Columns(self, self._part(self._table.used), 1)
 
     @property
     def releasing(self) -> Columns:
-        return Columns(self, self.part(self._table.releasing), 0)
+        return Columns(self, self._part(self._table.releasing), 0)
 
     @property
     def pipelined(self) -> Columns:
-        return Columns(self, self.part(self._table.pipelined), 0)
+        return Columns(self, self._part(self._table.pipelined), 0)
 
     @property
     def allocatable(self) -> Columns:
-        return Columns(self, self.part(self._table.allocatable), 0)
+        return Columns(self, self._part(self._table.allocatable), 0)
 
     def future_idle(self, d: int) -> Ints:
         """Free once what is being released is gone, less what is promised."""
@@ -203,12 +198,12 @@ class NodeRows:
         t = self._table
         if d >= t.width:
             return np.zeros(self._size, dtype=np.int64)
-        base = self.used[d] + self.take(t.pipelined[d]) - self.take(t.evicted[d])
+        base = self.used[d] + self._take(t.pipelined[d]) - self._take(t.evicted[d])
         return np.asarray(base, dtype=np.int64)
 
     def nonzero_requested(self, which: int) -> Ints:
         """Cpu (0) or memory (1) as kube-scheduler counts it, with defaults for containers that ask for none."""
-        base = self.matrix("nonzero_requested", slice(which, which + 1))[0]
+        base = self._matrix("nonzero_requested", slice(which, which + 1))[0]
         if self._extra is not None and self._klass is not None:
             amount = self._klass.nonzero_cpu if which == 0 else self._klass.nonzero_memory
             base = base + amount * self._extra
@@ -217,12 +212,12 @@ class NodeRows:
     @property
     def pod_count(self) -> Ints:
         """Pods on the rows as kube-scheduler counts them."""
-        base: Ints = self.matrix("pod_count", _ONE)[0]
+        base: Ints = self._matrix("pod_count", _ONE)[0]
         return base if self._extra is None else base + self._extra
 
     @property
     def max_pods(self) -> Ints:
-        most: Ints = self.matrix("max_pods", _ONE)[0]
+        most: Ints = self._matrix("max_pods", _ONE)[0]
         return most
 
     @property

@@ -57,12 +57,12 @@ class Binpack(Plugin):
         if not plan.divisor:
             return np.zeros(len(rows))
         requests = self._asked(task.klass, plan)
-        after = rows.matrix("used", plan.lines) + requests
+        after = rows._matrix("used", plan.lines) + requests
         if rows.extra is not None:
             after += requests * rows.extra
-        if not rows.table.all_offer(plan.dims):
-            return self._with_gaps(plan, after, rows.matrix("allocatable", plan.lines))
-        return self._filled(plan, after, rows.offered(plan.lines))
+        if not rows._table.all_offer(plan.dims):
+            return self._with_gaps(plan, after, rows._matrix("allocatable", plan.lines))
+        return self._filled(plan, after, rows._offered(plan.lines))
 
     def _filled(self, plan: _Plan, after: npt.NDArray[np.int64] | Floats, offered: Floats) -> Floats:
         """How full nodes would be *after* it."""

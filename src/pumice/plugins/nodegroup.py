@@ -133,7 +133,7 @@ class NodeGroup(Plugin):
 
     def _allowed(self, task: Task, rows: NodeRows) -> Reasons:
         rules = self._rules(task)
-        codes, values = rows.table.label(GROUP)
+        codes, values = rows._table.label(GROUP)
         verdicts = np.full(len(values) + 1, NOT_THERE, dtype=np.int32)
         if rules is None:
             verdicts[0] = NOT_THERE if self._strict else 0
@@ -141,16 +141,16 @@ class NodeGroup(Plugin):
             for group, code in values.items():
                 if rules.admits(group, as_volcano=self._as_volcano):
                     verdicts[code] = 0
-        return verdicts[rows.take(codes)]
+        return verdicts[rows._take(codes)]
 
     def _score(self, task: Task, rows: NodeRows) -> Floats:
         rules = self._rules(task)
-        codes, values = rows.table.label(GROUP)
+        codes, values = rows._table.label(GROUP)
         scores = np.zeros(len(values) + 1)
         if rules is not None:
             for group, code in values.items():
                 scores[code] = rules.score(group, ordered=self._ordered)
-        return scores[rows.take(codes)]
+        return scores[rows._take(codes)]
 
 
 class _Limits:
@@ -177,14 +177,14 @@ class _Limits:
         limits = self._limits[queue]
         if limits is None:
             return np.full(len(rows), UNREADABLE, dtype=np.int32)
-        codes, values = rows.table.label(GROUP)
+        codes, values = rows._table.label(GROUP)
         verdicts = np.zeros(len(values) + 1, dtype=np.int32)
         for group, limit in limits.items():
             held = self._held.get((queue, group), {})
             over = any(held.get(d, 0) + task.klass.requests.get(d) > most for d, most in limit.items())
             if over and group in values:
                 verdicts[values[group]] = FULL
-        return verdicts[rows.take(codes)]
+        return verdicts[rows._take(codes)]
 
     def count(self, tasks: Iterable[Task], sign: int) -> None:
         """Tasks got a place, or gave theirs back."""

@@ -229,7 +229,7 @@ class _Load:
 
     def requested(self, rows: NodeRows) -> Floats:
         """Parts that are asked for."""
-        parts = [rows.used[d] / np.maximum(rows.take(self.table.capacity[d]), 1) for d in _DIMS]
+        parts = [rows.used[d] / np.maximum(rows._take(self.table.capacity[d]), 1) for d in _DIMS]
         return np.array(parts)
 
 

@@ -62,7 +62,7 @@ def test_a_line_about_a_label_matches_the_nodes_that_it_means(
     _, _, rows = asking()
     line = Requirement(key="zone", operator=operator, values=values)
     assert names(rows, matching.label_matches(line, rows)) == fit
-    some = NodeRows(rows.table, np.array([3, 1]))
+    some = NodeRows(rows._table, np.array([3, 1]))
     assert set(names(some, matching.label_matches(line, some))) == set(fit) & set("bd")
 
 

@@ -186,7 +186,7 @@ class NodeHooks:
         ask = self._ask_all if self._extender.has(p.BATCH_PREDICATE) else self._ask_each
         if rows.extra is not None:
             return ask(task, rows)
-        table, index = rows.table, rows.index
+        table, index = rows._table, rows.index
         instant = (table.touched.position, table.changed.position)
         if instant != self._instant:
             self._instant, self._known = instant, {}

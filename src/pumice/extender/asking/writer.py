@@ -85,13 +85,13 @@ class QuestionWriter:
 
     def predicate(self, verb: Verb[Any], task: Task, rows: NodeRows) -> list[bytes]:
         """One body per row."""
-        self._forget_changed(rows.table)
+        self._forget_changed(rows._table)
         head = self.task(task)
         return [b"".join(self._talks.question(verb, [head, node[1:]])) for node in self._rows(task, rows)]
 
     def nodes(self, verb: Verb[Any], task: Task, rows: NodeRows) -> list[bytes]:
         """One body for all rows (batchPredicate, prioritize: the same, so it is written once for both)."""
-        self._forget_changed(rows.table)
+        self._forget_changed(rows._table)
         extra = rows.extra
         head = self.task(task)
         key = (head, task.klass.id, self._at, rows.index.tobytes(), extra.tobytes() if extra is not None else b"")
@@ -107,7 +107,7 @@ class QuestionWriter:
         return self._named(rows)[0]
 
     def _named(self, rows: NodeRows) -> tuple[list[str], list[bytes]]:
-        self._forget_changed(rows.table)
+        self._forget_changed(rows._table)
         if rows.extra is not None:  # these are told in full, and never again
             return rows.names, []
         listed = rows.index.tobytes()
@@ -174,7 +174,7 @@ class QuestionWriter:
 
     def _rows(self, task: Task, rows: NodeRows) -> list[bytes]:
         """The nodes' JSON, each after a comma; imagined ones are always told in full: nobody can look them up."""
-        table, known, out = rows.table, self._nodes, []
+        table, known, out = rows._table, self._nodes, []
         if rows.extra is not None:
             standing: dict[int, bytes] = {}
             for node, more in zip(rows.nodes, rows.extra.tolist(), strict=True):

@@ -24,9 +24,9 @@ class WorldRows(NodeRows):
 
     @property
     def idle(self) -> Columns:
-        return Columns(self, self.part(self.ledger.idle), 0)
+        return Columns(self, self._part(self.ledger.idle), 0)
 
     @property
     def releasing(self) -> Columns:
         """Being given back, less what is promised of it."""
-        return Columns(self, self.part(self.ledger.releasing), 0)
+        return Columns(self, self._part(self.ledger.releasing), 0)

@@ -106,7 +106,7 @@ class DeviceShare(Plugin):
         return self._answer(task, rows).scores[rows.index] * self._weight
 
     def _answer(self, task: Task, rows: NodeRows) -> _Answer:
-        ledger, size = self._ledger, rows.table.size
+        ledger, size = self._ledger, rows._table.size
         ledger.sync()
         key = (task.klass.id, _kind(task), frozenset(task.labels.items()) if self._settings.rules else None)
         answer = self._answers.get(key)
@@ -115,7 +115,7 @@ class DeviceShare(Plugin):
         for row in ledger.changed[answer.position :]:
             answer.reasons[row] = _UNKNOWN
         answer.position = len(ledger.changed)
-        index, nodes = rows.index, rows.table.nodes
+        index, nodes = rows.index, rows._table.nodes
         for row in index[answer.reasons[index] == _UNKNOWN].tolist():
             node = nodes[row]
             if node is not None:

@@ -50,11 +50,11 @@ class PreferredCompany:
         for term in preferred:
             tally = index.tally(term.selector, term.topology_key)
             if tally.total:
-                total += term.weight * tally.counts[rows.take(tally.codes)]
+                total += term.weight * tally.counts[rows._take(tally.codes)]
         for term in facing:
             tally = carriers(term)
             if tally.total:
-                total += term.weight * tally.counts[rows.take(tally.codes)]
+                total += term.weight * tally.counts[rows._take(tally.codes)]
         return total
 
 
@@ -92,7 +92,7 @@ class SoftSpread:
         constraints = spreads(task, _WHEN)
         has_all = np.ones(len(rows), dtype=np.bool_)
         for spread in constraints:
-            has_all &= rows.take(index.table.label(spread.topology_key)[0]) > 0
+            has_all &= rows._take(index.table.label(spread.topology_key)[0]) > 0
         total = np.zeros(len(rows))
         tallies = SpreadTallies(index, task.klass, constraints)
         for spread in constraints:
@@ -101,8 +101,8 @@ class SoftSpread:
                 domains = int(has_all.sum())
             else:
                 tally = tallies.of(spread)
-                domains = len(np.unique(rows.take(tally.codes)[has_all]))
-            counts = tally.counts[rows.take(tally.codes)]
+                domains = len(np.unique(rows._take(tally.codes)[has_all]))
+            counts = tally.counts[rows._take(tally.codes)]
             total += counts * math.log(domains + 2) + (spread.max_skew - 1)
         return np.where(has_all, np.floor(total + 0.5), -1.0)
 

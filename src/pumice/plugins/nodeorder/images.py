@@ -100,7 +100,7 @@ class Images:
             for row, count in self._at[name].items():
                 present[row] += int(float(size) * (count / nodes))
         most = _MOST * len(names)
-        bounded = np.minimum(np.maximum(rows.take(present), _LEAST), most)
+        bounded = np.minimum(np.maximum(rows._take(present), _LEAST), most)
         return np.asarray(MAX * (bounded - _LEAST) // (most - _LEAST), dtype=np.float64)
 
 

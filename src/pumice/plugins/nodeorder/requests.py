@@ -81,7 +81,7 @@ class RequestScores:
         klass = task.klass
         own: _Asked = klass.memo.get("nodeorder.asked") or _asked_of(klass)
         asks = own.balanced and bool(self._balanced)
-        if self._frozen is None and rows.table.all_offer(own.dims if asks else _TWO):
+        if self._frozen is None and rows._table.all_offer(own.dims if asks else _TWO):
             return self._fast(own, rows, asks)
         total: Ints | None = None
         if self._least or self._most:
@@ -96,22 +96,22 @@ class RequestScores:
     def _fast(self, own: _Asked, rows: NodeRows, asks: bool) -> Floats:
         """The same with the resources side by side, in floating point where it is exact: fewer, quicker steps."""
         extra = rows.extra
-        offered = rows.offered(_BOTH)
+        offered = rows._offered(_BOTH)
         total: Floats | None = None
         if self._least or self._most:
-            after = rows.matrix("nonzero_requested", _BOTH) + own.nonzero
+            after = rows._matrix("nonzero_requested", _BOTH) + own.nonzero
             if extra is not None:
                 after += own.nonzero * extra
             total = requested(offered - after, offered, self._least, self._most)
         if asks:
             three = len(own.dims) == 3
             lines = _THREE if three else _BOTH
-            held = rows.matrix("used", lines)
-            if rows.table.in_flux:
-                held = held + rows.matrix("pipelined", lines) - rows.matrix("evicted", lines)
+            held = rows._matrix("used", lines)
+            if rows._table.in_flux:
+                held = held + rows._matrix("pipelined", lines) - rows._matrix("evicted", lines)
             if extra is not None:
                 held = held + own.requested * extra
-            parts = (held[:, None] + own.states) / (rows.offered(_THREE) if three else offered)[:, None]
+            parts = (held[:, None] + own.states) / (rows._offered(_THREE) if three else offered)[:, None]
             before, after = evenness_of_three(parts) if three else evenness_of_two(parts)
             gain = gained(before, after, self._balanced)
             total = gain if total is None else np.add(total, gain, out=total)
@@ -159,7 +159,7 @@ class RequestScores:
     def _nonzero_requested(self, rows: NodeRows, which: int) -> Ints:
         if self._frozen is None:
             return rows.nonzero_requested(which)
-        return np.asarray(rows.take(self._frozen.nonzero_requested[which]), dtype=np.int64)
+        return np.asarray(rows._take(self._frozen.nonzero_requested[which]), dtype=np.int64)
 
     def _requested(self, rows: NodeRows, d: int) -> Ints:
         if self._frozen is None:
@@ -167,7 +167,7 @@ class RequestScores:
         held = self._frozen.requested
         if d >= len(held):
             return np.zeros(len(rows), dtype=np.int64)
-        return np.asarray(rows.take(held[d]), dtype=np.int64)
+        return np.asarray(rows._take(held[d]), dtype=np.int64)
 
 
 def _evenness(offered: list[Ints], used: list[Ints]) -> Ints:

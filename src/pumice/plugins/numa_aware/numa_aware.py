@@ -85,7 +85,7 @@ class NumaAware(Plugin):
 
     def _answer(self, task: Task, rows: NodeRows) -> _Answer:
         """What is known of all nodes for tasks like this one, worked out where it is asked for and not known yet."""
-        ledger, size = self._ledger, rows.table.size
+        ledger, size = self._ledger, rows._table.size
         key = (task.klass.id, policy_of(task))
         answer = self._answers.get(key)
         if answer is None or len(answer.reasons) != size:
@@ -94,7 +94,7 @@ class NumaAware(Plugin):
             answer.reasons[row] = _UNKNOWN
         answer.position = len(ledger.changed)
         index = rows.index
-        nodes = rows.table.nodes
+        nodes = rows._table.nodes
         for row in index[answer.reasons[index] == _UNKNOWN].tolist():
             node = nodes[row]
             if node is not None:

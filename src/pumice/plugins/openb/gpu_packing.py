@@ -66,7 +66,7 @@ class GpuPacking(Plugin):
         if not asked.devices:
             return np.zeros(len(rows))
         free = free_devices(self._ssn, rows)
-        counts = rows.take(self._ssn.state.devices.count)
+        counts = rows._take(self._ssn.state.devices.count)
         idle = (free == WHOLE).sum(axis=1)
         # the fullest fitting devices: the smallest free parts that are large enough
         fitting = np.sort(np.where(free >= asked.milli, free, 10 * WHOLE), axis=1)[:, : asked.devices]

@@ -38,7 +38,7 @@ class RandomNode(Plugin):
     def _score(self, task: Task, rows: NodeRows) -> Floats:
         # the draw belongs to task and node, so that it does not matter which rows are asked about, or in which order
         state = np.uint64(self._draw(task.uid) * 0xBF58476D1CE4E5B9 % 2**64)
-        mixed = (rows.take(rows.table.ranks()).astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (rows._take(rows._table.ranks()).astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         mixed ^= state
         mixed ^= mixed >> np.uint64(31)
         mixed *= np.uint64(0x94D049BB133111EB)

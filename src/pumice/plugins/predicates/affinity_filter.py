@@ -84,7 +84,7 @@ class PodAffinityFilter:
         first = not any(t.total for t in tallies) and index.matches((terms.together,), index.kind_of(task))
         ok = np.ones(len(rows), dtype=np.bool_)
         for tally in tallies:
-            ok &= rows.take(tally.codes) > 0 if first else present(tally, rows)
+            ok &= rows._take(tally.codes) > 0 if first else present(tally, rows)
         return ok
 
 
@@ -103,5 +103,5 @@ class Distance:
 
 def present(tally: DomainCounts, rows: NodeRows) -> Bools:
     """Per row: is anybody counted in its domain?"""
-    result: Bools = (tally.counts > 0)[rows.take(tally.codes)]
+    result: Bools = (tally.counts > 0)[rows._take(tally.codes)]
     return result

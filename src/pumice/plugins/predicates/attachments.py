@@ -43,7 +43,7 @@ class Attachments:
         self._count()
         for driver in sorted({driver for driver, _ in new} & set(self._limits)):
             wanted = {v for v in new if v[0] == driver}
-            limits, counts = rows.take(self._limits[driver]), rows.take(self._counts[driver])
+            limits, counts = rows._take(self._limits[driver]), rows._take(self._counts[driver])
             for at in np.flatnonzero(counts + len(wanted) > limits).tolist():
                 more = wanted - self._there.get(int(rows.index[at]), set())
                 if more and counts[at] + len(more) > limits[at]:

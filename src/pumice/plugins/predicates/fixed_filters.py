@@ -25,7 +25,7 @@ CORDON_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSc
 
 def not_cordoned(task: Task, rows: NodeRows) -> Reasons:
     """The node is not cordoned, or the task tolerates that it is."""
-    cordoned = rows.take(rows.table.unschedulable)
+    cordoned = rows._take(rows._table.unschedulable)
     if not cordoned.any() or tolerated(task.klass.spec.tolerations or (), CORDON_TAINT):
         return np.zeros(len(rows), dtype=np.int32)
     return np.where(cordoned, CORDONED, 0).astype(np.int32)

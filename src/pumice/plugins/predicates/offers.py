@@ -47,7 +47,7 @@ class Offer:
 class VolumeOffers:
     """What is found out about volumes and storage classes, until a volume, a class or a node's labels change.
 
-    Columns have an entry for each row of the node table: take the rows' part with ``rows.take``.
+    Columns have an entry for each row of the node table: take the rows' part with ``rows._take``.
     """
 
     def __init__(self, state: ClusterState) -> None:

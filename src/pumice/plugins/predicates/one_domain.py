@@ -54,7 +54,7 @@ class OneDomain:
         """Objects to nodes without the label, and to those with another value than where the group has pods."""
         key = topology_key(task.job)
         codes, _ = self._table.label(key)
-        own = rows.take(codes)
+        own = rows._take(codes)
         lacking = reason_id(PLUGIN, f"node(s) without the label {key}, which its group goes by", Code.UNRESOLVABLE)
         out = np.where(own == 0, lacking, 0).astype(np.int32)
         where = self._where(task.job, codes)

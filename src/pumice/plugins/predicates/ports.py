@@ -86,7 +86,7 @@ class HostPorts:
         else:
             busy = [r for r, used in self._rows.items() if clash(wanted, used)]
         out[busy] = TAKEN
-        taken = np.asarray(rows.take(out), dtype=np.int32)
+        taken = np.asarray(rows._take(out), dtype=np.int32)
         if rows.extra is not None:
             return np.where(rows.extra > 0, TAKEN, taken).astype(np.int32)
         return taken

@@ -45,7 +45,7 @@ class HardSpread:
         for level in reversed(self._levels(task)):
             verdicts = np.where(level.within(), 0, SKEWED).astype(np.int32)
             verdicts[0] = NO_DOMAIN
-            own = verdicts[rows.take(level.tally.codes)]
+            own = verdicts[rows._take(level.tally.codes)]
             out = np.where(own, own, out)
         return out
 

@@ -72,11 +72,11 @@ class FreeRows:
         for key in log[position:]:
             self._forget(key, answers)
         self._answers[question] = (len(log), answers)
-        index = rows.index[rows.take(answers) == _UNKNOWN]
+        index = rows.index[rows._take(answers) == _UNKNOWN]
         if len(index):
             present = self._slices.present(NodeRows(table, index))
             answers[index] = [serves(devices) for devices in present]
-        result: Bools = rows.take(answers) == 1
+        result: Bools = rows._take(answers) == 1
         return result
 
     def _forget(self, key: Key, answers: npt.NDArray[np.int8]) -> None:

@@ -100,17 +100,17 @@ class Volumes:
         for claim in c.claims_of(self._state, task):
             volume, node, _ = self.promised.get(claim.key, (claim.volume, claim.selected_node, ""))
             if volume:
-                out[~rows.take(self._offers.reach(volume))] = OUT_OF_REACH
+                out[~rows._take(self._offers.reach(volume))] = OUT_OF_REACH
             elif node:
                 there = np.array([n.name == node for n in rows.nodes], dtype=np.bool_)
                 if claim.for_many_nodes and claim.key in self.promised:
-                    there |= rows.take(self._offers.made(claim))  # the volume's own reach is looked at before the bind
+                    there |= rows._take(self._offers.made(claim))  # the volume's own reach is looked at before the bind
                 out[~there] = NOTHING_TO_BIND
             else:
                 waiting.append(claim)
         taken = self._taken()
         for claim in waiting:
-            possible = rows.take(self._offers.volumes_for(claim).free(taken)) | rows.take(self._offers.made(claim))
+            possible = rows._take(self._offers.volumes_for(claim).free(taken)) | rows._take(self._offers.made(claim))
             out[(out == 0) & ~possible] = NOTHING_TO_BIND
         if len(waiting) > 1 or any(self._room.is_told(self._class_of(x)) for x in waiting):
             for at, row in enumerate(rows.nodes):
