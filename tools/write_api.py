@@ -7,7 +7,7 @@ import inspect
 import json
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
@@ -19,36 +19,75 @@ from pumice.config.settings import ControllersSettings, SchedulerSettings, json_
 from pumice.kube.door_document import door_document
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "api.md"
+FOR_POLICIES = (
+    *("Plugin", "Session", "Task", "Job", "Node", "Queue", "Resources", "TaskStatus"),
+    *("Arguments", "Unfit", "reject", "Verdict", "reason_id", "Event", "EventHandler"),
+    *("Scope", "scope", "same_class", "NodeRows"),
+)
+"""What policies are written with, in the order in which a reader meets it. Other names are for tools."""
 PACKAGES = {
-    "pumice": "What policies are written with, and what experiments are run with.",
-    "pumice.testing": "What policies are tested with. A project that has Pumice installed has the pytest fixture "
-    "`scenario`, a `Scenario` on which the laws of every cycle are checked when the test ends.",
+    "pumice": "",
+    "pumice.testing": "Policies are tested with these names. A project that has Pumice installed has the pytest "
+    "fixture `scenario`, a `Scenario` on which the laws of every cycle are checked when the test ends.",
 }
 """The public packages. What they have in ``__all__`` is the public API."""
+OF_A_SESSION = (
+    *("jobs", "nodes", "queues", "hyper_nodes", "total", "now", "memory", "log", "metrics"),
+    *("flag", "configured", "describes", "keep_sum", "add_event_handler", "register_binder", "prepare_binds"),
+    *("open_plugin", "errors", "warnings"),
+)
+"""What a policy needs of a session. What actions need beside it is no public API."""
+GIVEN = frozenset({"Session", "Task", "Job", "Node", "Queue", "NodeRows"})
+"""Classes whose objects a policy is given: how they are made is no public API."""
+OF_THE_ENGINE = frozenset(
+    {"row", "version", "job_key", "klass", "assumed_at", "waiting", "in_session", "role_total", "join", "in_vain"}
+    | {"pending_best_effort_count", "index", "extra"}
+)
+"""Attributes of the objects that policies see which the engine needs. They are no public API."""
 HEAD = """# API
 
 Made from the code by `tools/write_api.py`. These names, their parameters and their attributes are the public API: they
 change only with a line in the [changelog](../../CHANGELOG.md). Everything else in the package may change without one.
-Extension points, the methods that a plugin may have, are on [a page of their own](points.md).
+Extension points, the methods that a plugin may have, are on [a page of their own](points.md): register a function with
+`ssn.add_<point>_fn(name, fn)`, and ask all plugins with `ssn.<point>(...)`.
 """
 
 
 def page() -> str:
     """The page, as Markdown."""
     parts = [HEAD]
-    for name, text in PACKAGES.items():
+    for title, name, text, names in _sections():
         package = import_module(name)
-        parts.append(f"## {name}\n\n{text}\n")
-        anchors = [_anchor(name, public) for public in package.__all__]
+        parts.append(f"## {title}\n\n{text}\n")
+        anchors = [_anchor(name, public) for public in names]
         parts.append(
             "\n".join(
                 f"- [`{public}`](#{anchor}{_repeated(anchors[:at].count(anchor))})"
-                for at, (public, anchor) in enumerate(zip(package.__all__, anchors, strict=True))
+                for at, (public, anchor) in enumerate(zip(names, anchors, strict=True))
             )
             + "\n"
         )
-        parts += [_entry(name, public, getattr(package, public)) for public in package.__all__]
+        parts += [_entry(name, public, getattr(package, public)) for public in names]
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _sections() -> Iterator[tuple[str, str, str, Sequence[str]]]:
+    """(title, package, text, names) of each section of the page."""
+    yield "For policies", "pumice", "`from pumice import ...` has all that a policy needs.", FOR_POLICIES
+    for name, text in PACKAGES.items():
+        if name == "pumice":
+            rest = [public for public in import_module(name).__all__ if public not in FOR_POLICIES]
+            text = "Actions, experiments, errors, and programs that assemble their own scheduler."
+            yield "For tools", name, text, rest
+        else:
+            yield name, name, text, import_module(name).__all__
+
+
+def _shown(cls: type, name: str) -> bool:
+    """Report whether an attribute of a class is public API."""
+    if name.startswith("_") or name in OF_THE_ENGINE:
+        return False
+    return name in OF_A_SESSION if cls.__name__ == "Session" else True
 
 
 def _anchor(package: str, name: str) -> str:
@@ -68,7 +107,9 @@ def _entry(package: str, name: str, value: Any) -> str:
         tree = ast.parse(textwrap.dedent(inspect.getsource(value))).body[0]
         assert isinstance(tree, ast.FunctionDef)
         lines += [f"```text\n{_signature(name, tree)}\n```\n"]
-    elif builder := next((m for m in _members(value) if isinstance(m, ast.FunctionDef) and m.name == "__init__"), None):
+    elif name not in GIVEN and (
+        builder := next((m for m in _members(value) if isinstance(m, ast.FunctionDef) and m.name == "__init__"), None)
+    ):
         lines += [f"```text\n{_signature(name, builder, bound=True)}\n```\n"]
     lines += [_said(value.__doc__), ""]
     if inspect.isclass(value):
@@ -96,7 +137,7 @@ def _rows(cls: type) -> Iterator[str]:
                 shown = _signature(name, member, bound=True)
         else:
             continue
-        if name.startswith("_") or name in seen:
+        if name in seen or not _shown(cls, name):
             continue
         seen.add(name)
         cells = [f"`{_flat(shown)}`", _first(str(text))]

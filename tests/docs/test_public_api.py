@@ -12,9 +12,11 @@ from types import FunctionType
 
 import pytest
 
+import pumice
+
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from write_api import PACKAGES, PAGE, page  # noqa: E402
+from write_api import FOR_POLICIES, OF_A_SESSION, PACKAGES, PAGE, page  # noqa: E402
 
 NAMES = [(package, name) for package in PACKAGES for name in import_module(package).__all__]
 INSIDE = {
@@ -47,6 +49,17 @@ def test_what_the_page_shows_as_a_method_is_called_and_all_else_is_read(entry: r
         member = inspect.getattr_static(value, row["name"], None)
         called = isinstance(member, (FunctionType, classmethod, staticmethod))
         assert called is bool(row["call"]), row[0]
+
+
+def test_the_page_begins_with_what_policies_need() -> None:
+    named = re.findall(r"^### [\w.]+\.(\w+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert named[0] == "Plugin"
+    assert set(FOR_POLICIES) < set(import_module("pumice").__all__)
+    assert {*OF_A_SESSION} <= {*re.findall(r"^\| `(\w+)", PAGE.read_text(encoding="utf-8"), re.MULTILINE)}
+
+
+def test_a_package_lists_its_public_names_alone() -> None:
+    assert dir(pumice) == list(pumice.__all__)
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -144,17 +144,20 @@ class Scenario:
         plugins: Plugins | None = None,
         conf: str | Mapping[str, Any] | None = None,
         compat: str | None = None,
+        dialect: str | None = None,
     ) -> Cycle:
         """Run cycles and carry out what they decide; the last one is returned.
 
-        *plugins*: one tier, or a list of tiers. *conf*: a whole configuration, as text or data, instead of both.
-        What is given stays in force for later runs; at first it is the default configuration. What it says in vain
-        is a Python warning, `ConfWarning`.
+        *plugins*: one tier, or a list of tiers. *dialect*: ``kai`` for KAI's actions and, without *plugins*, KAI's
+        plugins. *conf*: a whole configuration, as text or data, instead of these three; a plugin of it may be a
+        class. What is given stays in force for later runs; at first it is the default configuration. What
+        it says in vain is a Python warning, `ConfWarning`.
 
         :raises ConfigError: the configuration cannot be used, or a plugin cannot work whatever the cluster.
         """
-        if self._assembly is None or actions is not None or plugins is not None or conf is not None:
-            self._assembly = self._configure(actions, plugins, conf, compat)
+        given = (actions, plugins, conf, dialect)
+        if self._assembly is None or any(what is not None for what in given):
+            self._assembly = self._configure(*given, compat)
             self.runtime.forget()
         if cycles < 1:
             raise InvalidInput(f"cycles: must be at least 1, got {cycles}")
@@ -175,38 +178,53 @@ class Scenario:
         actions: Sequence[str] | None,
         plugins: Plugins | None,
         conf: str | Mapping[str, Any] | None,
+        dialect: str | None,
         compat: str | None,
     ) -> Assembly:
-        if conf is None and plugins is None:
+        if conf is not None and dialect is not None:
+            raise InvalidInput("dialect: a whole conf is given, so write it there")
+        if conf is None and plugins is None and dialect is None:
             conf = DEFAULT_CONF
-        if conf is None:
-            tiers = _tiers(plugins or ())
-            data: Mapping[str, Any] = {
-                "actions": ", ".join(actions or ACTIONS),
-                "tiers": [{"plugins": [self._entry(p) for p in tier]} for tier in tiers],
-            }
-            loaded = from_data(data, catalogue_of(self._registry), source="scenario")
-        elif isinstance(conf, str):
+        if isinstance(conf, str):
             loaded = load(conf, catalogue_of(self._registry), source="scenario")
         else:
-            loaded = from_data(conf, catalogue_of(self._registry), source="scenario")
+            data: dict[str, Any] = dict(conf) if conf is not None else {} if dialect is None else {"dialect": dialect}
+            if conf is None and (actions or dialect is None):
+                data["actions"] = ", ".join(actions or ACTIONS)
+            if plugins is not None:
+                data["tiers"] = [{"plugins": [self._entry(p) for p in tier]} for tier in _tiers(plugins)]
+            elif isinstance(data.get("tiers"), (list, tuple)):
+                data["tiers"] = [self._with_classes(tier) for tier in data["tiers"]]
+            loaded = from_data(data, catalogue_of(self._registry), source="scenario")
         for problem in loaded.warnings:
             warnings.warn(str(problem), ConfWarning, stacklevel=3)
         return assemble(loaded.conf, self._registry, compat)
 
-    def _entry(self, spec: PluginSpec) -> Mapping[str, Any]:
+    def _with_classes(self, tier: Any) -> Any:
+        """A tier of a conf with names in place of classes; what is no tier is left to the reader of confs."""
+        plugins = tier.get("plugins") if isinstance(tier, Mapping) else None
+        if not isinstance(plugins, (list, tuple)):
+            return tier
+        return {**tier, "plugins": [p if isinstance(p, str) else self._entry(p) for p in plugins]}
+
+    def _entry(self, spec: Any) -> Any:
         if isinstance(spec, Mapping):
+            return {**spec, "name": self._name(spec["name"])} if isinstance(spec.get("name"), type) else spec
+        if not isinstance(spec, (str, tuple, type)):
             return spec
         plugin, arguments = spec if isinstance(spec, tuple) else (spec, {})
-        if isinstance(plugin, type):
-            check_class(plugin)
-            if not plugin.name:
-                raise PluginLoadError(
-                    f'class {plugin.__name__}: has no name, such as name = "my-plugin"', line_of(plugin)
-                )
-            self._registry.register(plugin.name, plugin, origin=plugin.__qualname__, override=True)
-            plugin = plugin.name
-        return {"name": plugin, "arguments": dict(arguments)} if arguments else {"name": plugin}
+        name = self._name(plugin)
+        return {"name": name, "arguments": dict(arguments)} if arguments else {"name": name}
+
+    def _name(self, plugin: str | type[Plugin]) -> str:
+        """The name of a plugin; a class is registered under it."""
+        if isinstance(plugin, str):
+            return plugin
+        check_class(plugin)
+        if not plugin.name:
+            raise PluginLoadError(f'class {plugin.__name__}: has no name, such as name = "my-plugin"', line_of(plugin))
+        self._registry.register(plugin.name, plugin, origin=plugin.__qualname__, override=True)
+        return plugin.name
 
     # -- looking -----------------------------------------------------------------------------------------------------
     @property

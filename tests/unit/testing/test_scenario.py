@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pumice import Arguments, Node, Plugin, PluginLoadError, Task, Unfit, testing
-from pumice.errors import InvalidInput
+from pumice.errors import ConfigError, InvalidInput
 from pumice.testing import ConfWarning, Scenario, cluster, job, node, pod, queue, session, task_of
 
 PLAIN = ["gang", "priority"]
@@ -85,7 +85,7 @@ def test_settling_is_asserted_by_running_on(scenario: Scenario) -> None:
         scenario._assembly = None
         scenario.run(plugins=["gang"], actions=["enqueue"])
         scenario.node("n2", cpu=1)
-        scenario._assembly = scenario._configure(None, ["gang"], None, None)
+        scenario._assembly = scenario._configure(None, ["gang"], None, None, None)
         scenario.assert_settled()
     scenario.assert_settled(after=1)
 
@@ -139,6 +139,28 @@ def test_a_whole_conf_may_be_given_as_text_or_data(scenario: Scenario) -> None:
     scenario.assert_bound("a")
     scenario.job("b").run(conf={"actions": "allocate", "tiers": [{"plugins": [{"name": "gang"}]}]}, compat="volcano")
     scenario.assert_bound("b")
+
+
+def test_a_conf_of_data_may_hold_classes(scenario: Scenario) -> None:
+    scenario.cluster("2x8cpu").job("a")
+    for entry in ({"name": OnlyEven, "arguments": {"odd": "true"}}, (OnlyEven, {"odd": "true"}), OnlyEven):
+        cycle = scenario.run(conf={"actions": "allocate", "tiers": [{"plugins": [{"name": "gang"}, entry]}]})
+        assert cycle.errors == []
+    with pytest.raises(ConfigError, match=r"tiers\[0\]"):
+        scenario.run(conf={"actions": "allocate", "tiers": [{"plugins": "gang"}]})
+
+
+@pytest.mark.parametrize("plugins", [None, ["predicates", "proportion", "priority"], ["predicates", "nodeplacement"]])
+def test_a_scenario_speaks_the_dialect_of_kai(scenario: Scenario, plugins: Any) -> None:
+    scenario.cluster("2x8cpu").add(queue("team")).job("a", queue="team", tasks=2)
+    scenario.run(dialect="kai", plugins=plugins)
+    scenario.assert_bound("a")
+    assert all(info.name.startswith("kai/") for tier in scenario._assembly.plugins for info, _, _ in tier)  # type: ignore[union-attr]
+
+
+def test_a_dialect_beside_a_conf_is_refused(scenario: Scenario) -> None:
+    with pytest.raises(InvalidInput, match="write it there"):
+        scenario.run(conf="actions: allocate", dialect="kai")
 
 
 def test_an_evicted_pod_may_come_back_as_a_new_one() -> None:
