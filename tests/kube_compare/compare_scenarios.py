@@ -805,12 +805,28 @@ def shares_of_one_device(w: Side) -> None:
 
 
 @scenario
-def a_device_asked_for_as_an_extended_resource(w: Side) -> None:
+def a_device_asked_for_as_an_extended_resource(w: Side) -> Any:
     w.device_class(extendedResourceName=f"example.com/{w.full('gpu')}")
     w.node("a")
     w.devices("a", {"name": "d0"})
     amounts = {"cpu": "1", f"example.com/{w.full('gpu')}": "1"}
     w.placed("p", containers=[container(resources={"requests": amounts, "limits": amounts})])
+    return w.extended("p")
+
+
+@scenario
+def containers_that_share_devices_as_extended_resources(w: Side) -> Any:
+    w.device_class(extendedResourceName=f"example.com/{w.full('gpu')}")
+    w.node("a")
+    w.devices("a", {"name": "d0"}, {"name": "d1"}, {"name": "d2"})
+
+    def asks(name: str, count: int, **more: Any) -> dict[str, Any]:
+        amounts = {"cpu": "1", f"example.com/{w.full('gpu')}": str(count)}
+        return container(resources={"requests": amounts, "limits": amounts}, **more) | {"name": name}
+
+    first = [asks("side", 1, restartPolicy="Always"), asks("large", 2), asks("small", 1)]
+    w.placed("p", containers=[asks("main", 1)], initContainers=first)
+    return w.extended("p")
 
 
 @scenario

@@ -196,7 +196,18 @@ class Side:
     def allocation(self, claim: str) -> dict[str, Any]:
         """The status of a claim of devices, without the letter, UIDs and times."""
         path = f"/apis/resource.k8s.io/v1/namespaces/{self.namespace}/resourceclaims/{claim}"
-        text = json.dumps(self._bed.call("GET", path).get("status", {}), sort_keys=True)
+        return self._plain(self._bed.call("GET", path).get("status", {}))
+
+    def extended(self, pod: str) -> dict[str, Any]:
+        """What was written for the extended resources of a pod: the claim, and what the pod's status says of it."""
+        told = self._get(pod)["status"]["extendedResourceClaimStatus"]
+        path = f"/apis/resource.k8s.io/v1/namespaces/{self.namespace}/resourceclaims/{told.pop('resourceClaimName')}"
+        claim = self._bed.call("GET", path)
+        meta = {part: claim["metadata"].get(part) for part in ("annotations", "finalizers", "ownerReferences")}
+        return self._plain({"pod": told, "spec": claim["spec"], "status": claim["status"], **meta})
+
+    def _plain(self, data: dict[str, Any]) -> dict[str, Any]:
+        text = json.dumps(data, sort_keys=True)
         text = re.sub(rf"-{self.letter}\b", "", text)
         text = re.sub(r'"(uid|allocationTimestamp)": "[^"]*"', r'"\1": "-"', text)
         found: dict[str, Any] = json.loads(text)

@@ -23,7 +23,6 @@ tiers:
 """
 LIMITS = {
     "shares_of_one_device": "Shares of a device",
-    "a_device_asked_for_as_an_extended_resource": "extended resources that a device class serves",
 }
 """Scenario -> the words by which docs/limits.md names the difference."""
 

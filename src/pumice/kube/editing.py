@@ -81,6 +81,25 @@ class Editor:
             await asyncio.sleep(backoff.again())
         raise ClaimUnusable(f"{kind} {key}: it changed {_TRIES} times while we wrote it")
 
+    async def create(self, kind: str, key: str, body: Object) -> Object:
+        """Create an object, and return it; one that has its name already is returned as it is.
+
+        :raises ClaimUnusable: the server refuses.
+        """
+        resource = self._where(kind)
+        namespace, _, name = key.rpartition("/")
+        body["metadata"] |= {"name": name, "namespace": namespace}
+        group = resource.prefix.removeprefix("/apis/").removeprefix("/api/")
+        body |= {"apiVersion": group, "kind": resource.kind}
+        async with self._flying:
+            answer = await self._writer.send("POST", resource.path(key).rpartition("/")[0], body)
+            if isinstance(answer, ApiRefused) and answer.code == 409:
+                return await self._read(kind, key, resource)
+        if isinstance(answer, ApiRefused):
+            raise ClaimUnusable(str(answer))
+        made: Object = msgspec.json.decode(answer)
+        return made
+
     async def _read(self, kind: str, key: str, resource: Resource) -> Object:
         try:
             data = await self._writer.read(resource.path(key))

@@ -6,11 +6,14 @@ import logging
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from msgspec import structs
+
 from pumice.clock import Clock
 from pumice.kube.editing import Change, ClaimUnusable, Editor, Object, check_claim
 from pumice.kube.notes import NoteWriter
+from pumice.model import keys
 from pumice.model.codes import ReasonCode
-from pumice.model.intents import Bind, DeviceChoice, Note
+from pumice.model.intents import Bind, DeviceChoice, MadeClaim, Note
 
 log = logging.getLogger("pumice.kube")
 
@@ -19,6 +22,8 @@ PROTECTION: Final = "resource.kubernetes.io/delete-protection"
 _MOST_USERS: Final = 256
 _KIND: Final = "ResourceClaim"
 _STAMP: Final = "allocationTimestamp"
+_LONGEST_STEM: Final = 220
+"""Characters of a pod's name that go into the name of its claim, which has 253 at most."""
 
 
 class DeviceClaims:
@@ -33,6 +38,8 @@ class DeviceClaims:
         :raises Unprepared: it cannot be done.
         """
         me = {"resource": "pods", "name": bind.pod.partition("/")[2], "uid": bind.uid}
+        if choice.made is not None:
+            choice = await self._made(choice, choice.made, bind)
 
         def protect(claim: Object) -> Object | None:
             check_claim(_KIND, claim, choice.claim, choice.uid)
@@ -65,6 +72,27 @@ class DeviceClaims:
                 return
         raise ClaimUnusable(f"{_KIND} {choice.claim}: it does not keep what is written")
 
+    async def _made(self, choice: DeviceChoice, made: MadeClaim, bind: Bind) -> DeviceChoice:
+        """Make the claim for a pod's extended resources, if the server has none, and name it in the pod's status.
+
+        The kubelet reads there which container gets which devices. The name of the claim follows from the pod, so that
+        a request whose answer was lost makes no second one.
+        """
+        if not choice.uid:
+            pod = bind.pod.partition("/")[2]
+            owner = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": bind.uid, "controller": True}
+            meta = {"annotations": {keys.EXTENDED_RESOURCE_CLAIM: "true"}, "ownerReferences": [owner]}
+            spec = {"devices": {"requests": made.requests}}
+            claim = _claim_for(bind)
+            found = await self._editor.create(_KIND, claim, {"metadata": meta, "spec": spec})
+            if all(o.get("uid") != bind.uid for o in found["metadata"].get("ownerReferences") or ()):
+                raise ClaimUnusable(f"{_KIND} {claim}: it belongs to another pod")
+            choice = structs.replace(choice, claim=claim, uid=found["metadata"]["uid"])
+        told = {"requestMappings": made.mappings, "resourceClaimName": choice.claim.partition("/")[2]}
+        named = {"status": {"extendedResourceClaimStatus": told}}
+        await self._editor.edit("Pod", bind.pod, _of_pod(bind, named), "status")
+        return choice
+
     async def _protected(self, choice: DeviceChoice, protect: Change) -> None:
         """Write the finalizer, if the server takes it.
 
@@ -82,7 +110,8 @@ class DeviceClaims:
     async def give_back(self, choice: DeviceChoice, bind: Bind) -> None:
         """The pod will not be bound: it uses the claim no more; devices that we gave are free if nobody else uses it.
 
-        The finalizer stays: the claim controller removes it when the claim is deleted.
+        The finalizer stays: the claim controller removes it when the claim is deleted. A claim that was made for the
+        pod's extended resources stays for the next try, and goes with the pod; the pod's status names it no more.
         """
 
         def release(claim: Object) -> Object | None:
@@ -94,9 +123,31 @@ class DeviceClaims:
             return {"status": {"reservedFor": others or None, **({"allocation": None} if freed else {})}}
 
         try:
-            await self._editor.edit(_KIND, choice.claim, release, "status")
+            key = choice.claim
+            if choice.made is not None:
+                key = key if choice.uid else _claim_for(bind)
+                unnamed = {"status": {"extendedResourceClaimStatus": None}}
+                await self._editor.edit("Pod", bind.pod, _of_pod(bind, unnamed), "status")
+            await self._editor.edit(_KIND, key, release, "status")
         except ClaimUnusable as exc:
             log.warning("the devices of claim %s are not given back: %s", choice.claim, exc)
+
+
+def _claim_for(bind: Bind) -> str:
+    """The key of the claim for a pod's extended resources."""
+    namespace, _, pod = bind.pod.partition("/")
+    return f"{namespace}/{pod[:_LONGEST_STEM]}-extended-resources-{bind.uid[:8]}"
+
+
+def _of_pod(bind: Bind, patch: Object) -> Change:
+    """A change of the pod of a bind, and of no other that has its name."""
+
+    def change(found: Object) -> Object | None:
+        if found["metadata"].get("uid") != bind.uid:
+            raise ClaimUnusable(f"pod {bind.pod}: it is gone, and another one has its name")
+        return patch
+
+    return change
 
 
 def _status(claim: Object) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:

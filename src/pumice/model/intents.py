@@ -22,6 +22,14 @@ class VolumeChoice(msgspec.Struct, frozen=True):
     """Seconds after which it is given up."""
 
 
+class MadeClaim(msgspec.Struct, frozen=True):
+    """A device claim that is made for a pod when it is bound: it asked for extended resources of device classes."""
+
+    requests: tuple[dict[str, Any], ...]
+    mappings: tuple[dict[str, str], ...]
+    """Which container uses which request for which resource, as the pod's status says it."""
+
+
 class DeviceChoice(msgspec.Struct, frozen=True):
     """A device claim must have its devices, and the pod among its users, before the pod is bound."""
 
@@ -29,6 +37,8 @@ class DeviceChoice(msgspec.Struct, frozen=True):
     uid: str = ""
     allocation: dict[str, Any] | None = None
     """What it gets; None where it has its devices already."""
+    made: MadeClaim | None = None
+    """The claim is one for extended resources. If *uid* is empty, it does not exist yet."""
 
 
 Choice: TypeAlias = VolumeChoice | DeviceChoice

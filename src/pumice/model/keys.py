@@ -116,3 +116,6 @@ KEYS: Final = frozenset(
     if isinstance(key, str) and ("/" in key or "-" in key) and " " not in key
 )
 """All of them."""
+
+EXTENDED_RESOURCE_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
+"""On device claims that were made for the extended resources of a pod."""

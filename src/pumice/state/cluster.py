@@ -3,7 +3,7 @@ the few moves at the end, and nothing else changes it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -107,6 +107,8 @@ class ClusterState:
         """What is held for pending tasks in this session, by the queue of their jobs."""
         self.asides: set[str] = set()
         """Queues whose sums were changed in this session while a question was put, also where that is over."""
+        self.class_offers: Mapping[str, Mapping[str, int]] = {}
+        """What device classes offer by node and resource, beside what nodes say (`nodes.offer_by_classes`)."""
         self.now = 0.0
         self.arrivals: GatheredTasks | None = None
         """Where pods are gathered that come with their places; None outside of `apply_all`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from pumice.errors import InvalidInput
@@ -74,7 +74,8 @@ def _read_offer(state: ClusterState, obj: NodeObject) -> NodeOffer:
     """What a node says that it offers; of those that come one after the other and say the same, read once."""
     status, arrivals = obj.status, state.arrivals
     last = arrivals.last_offer if arrivals is not None else None
-    plain = not obj.metadata.annotations
+    more = state.class_offers.get(obj.metadata.name)
+    plain = not obj.metadata.annotations and not more
     if last is not None and plain and (last[0], last[1]) == (status.allocatable, status.capacity):
         return last[2]
     base = Resources.parse_offered(status.allocatable)
@@ -82,12 +83,24 @@ def _read_offer(state: ClusterState, obj: NodeObject) -> NodeOffer:
     capacity = allocatable
     if status.capacity:
         capacity = base if status.capacity == status.allocatable else Resources.parse_offered(status.capacity)
+    if more:
+        devices = Resources.parse_offered({name: str(count) for name, count in more.items()})
+        allocatable, capacity = allocatable + devices, capacity + devices
     dims = frozenset(allocatable.dims() | capacity.dims() | {PODS})
     amounts = tuple((d, int(allocatable.get(d)), int(capacity.get(d))) for d in dims)
     read = NodeOffer(allocatable, amounts, dims, devices_offered(allocatable))
     if arrivals is not None and plain:
         arrivals.last_offer = status.allocatable, status.capacity, read
     return read
+
+
+def offer_by_classes(state: ClusterState, offers: Mapping[str, Mapping[str, int]]) -> None:
+    """Nodes offer so many of the resources that device classes stand for, beside what their objects say."""
+    before, state.class_offers = state.class_offers, offers
+    for name in sorted(before.keys() | offers.keys()):
+        node = state.table.by_name.get(name)
+        if node is not None and before.get(name) != offers.get(name):
+            node_seen(state, node.object)
 
 
 def _offer(state: ClusterState, grown: Iterable[tuple[int, int]]) -> None:

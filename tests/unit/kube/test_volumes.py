@@ -27,7 +27,7 @@ from pumice.kube.volumes import BOUND_BY_US, COMPLETED, SELECTED, VolumeClaims
 from pumice.kube.writes import ApiWriter
 from pumice.model.api import AnyObject, decode
 from pumice.model.events import BindFailed, ClusterEvent
-from pumice.model.intents import Bind, Choice, DeviceChoice, VolumeChoice
+from pumice.model.intents import Bind, Choice, DeviceChoice, MadeClaim, VolumeChoice
 
 Json = dict[str, Any]
 FORBIDDEN = (403, {"message": "you may not"})
@@ -591,3 +591,69 @@ def test_a_server_without_device_claims_is_gone_on_without_and_asked_for_the_new
             await asyncio.gather(task, return_exceptions=True)
 
     virtual_time.run(story())
+
+
+# -- claims for extended resources -------------------------------------------------------------------------------------
+MADE = MadeClaim(
+    ({"name": "container-0-request-0", "exactly": {"deviceClassName": "gpu", "count": 1}},),
+    ({"containerName": "c", "resourceName": "example.com/gpu", "requestName": "container-0-request-0"},),
+)
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims"
+
+
+def extended(w: World) -> Bind:
+    """The bind of a pod whose claim is not there yet; the server answers to its creation."""
+
+    async def create(body: Json) -> tuple[int, Json]:
+        name = body["metadata"]["name"]
+        if f"ns/{name}" in w.objects:
+            return 409, {"reason": "AlreadyExists", "message": "it exists"}
+        w.put("ResourceClaim", name, spec=body["spec"], metadata=body["metadata"])
+        return 201, w.objects[f"ns/{name}"]
+
+    w.put("Pod", "p", metadata={"uid": "p"})
+    w.api.answers["POST", CLAIMS] = [create]
+    return bind("p", DeviceChoice("ns/p<extended-resources>", "", ALLOCATION, MADE))
+
+
+def test_a_claim_is_made_for_extended_resources_and_named_in_the_status_of_the_pod(tmp_path: Path) -> None:
+    async def story(w: World) -> None:
+        w.out.put([extended(w)])
+        await w.out.finish()
+        assert (w.bound(), w.failures()) == (["p"], {})
+        claim = w.objects["ns/p-extended-resources-p"]
+        assert claim["spec"] == {"devices": {"requests": list(MADE.requests)}}
+        assert claim["status"]["allocation"] == WRITTEN
+        assert w.objects["ns/p"]["status"]["extendedResourceClaimStatus"] == {
+            "requestMappings": list(MADE.mappings),
+            "resourceClaimName": "p-extended-resources-p",
+        }
+
+    run(story, tmp_path)
+
+
+def test_a_claim_whose_answer_was_lost_is_used_and_one_of_another_pod_is_not(tmp_path: Path) -> None:
+    async def story(w: World) -> None:
+        first = extended(w)
+        w.put("ResourceClaim", "p-extended-resources-p", metadata={"ownerReferences": [{"uid": "p"}]})
+        w.out.put([first])
+        await until(lambda: w.bound() == ["p"])
+        w.put("ResourceClaim", "p-extended-resources-p", metadata={"ownerReferences": [{"uid": "stranger"}]})
+        w.out.put([first])
+        await until(lambda: bool(w.failures()))
+        assert "it belongs to another pod" in w.failures()["p"]
+        assert w.bound() == ["p"]
+
+    run(story, tmp_path)
+
+
+def test_the_claim_that_was_made_is_free_for_the_next_try_if_the_pod_is_not_bound(tmp_path: Path) -> None:
+    async def story(w: World) -> None:
+        w.api.answers["POST", "/api/v1/namespaces/ns/pods/p/binding"] = [FORBIDDEN]
+        w.out.put([extended(w)])
+        await w.out.finish()
+        assert "you may not" in w.failures()["p"]
+        assert w.objects["ns/p-extended-resources-p"].get("status") == {}
+        assert w.objects["ns/p"].get("status") == {}
+
+    run(story, tmp_path)

@@ -28,6 +28,7 @@ from pumice.plugins.predicates.allotment import (
 )
 from pumice.plugins.predicates.cel import STEPS, STEPS_PER_DEVICE, compile_selector
 from pumice.plugins.predicates.cel_parts import CelBudget, TooCostly
+from pumice.plugins.predicates.extended import UNMADE, ExtendedResources
 from pumice.plugins.predicates.offered_device import Device
 from pumice.plugins.predicates.slices import Slices, selected
 from pumice.plugins.predicates.taken import FreeRows, Taken
@@ -59,17 +60,13 @@ def placed_users(state: ClusterState, users: Mapping[str, str]) -> dict[str, str
     return {uid: node for uid, node in users.items() if uid in state.tasks and state.tasks[uid].node_name == node}
 
 
-def wants_devices(task: Task) -> bool:
-    """Has the task device claims?"""
-    return bool(task.klass.spec.resource_claims)
-
-
 class Devices:
     """The filter, and which devices each claim was promised in this session or since."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self.slices = Slices(state)
+        self.extended = ExtendedResources(state, self.slices)
         self.promised: dict[str, Promise] = {}
         """By claim. Saved with a cycle."""
         self._held_at = -1
@@ -92,16 +89,35 @@ class Devices:
         """Drop promises that came true or whose task has no place any more."""
         for key, (devices, users, allocation) in list(self.promised.items()):
             left = placed_users(self._state, users)
-            claim = self._state.kind("ResourceClaim").get(key)
-            if not left or not isinstance(claim, ResourceClaim) or _is_written(claim, devices):
+            made = UNMADE in key
+            written = self.extended.key_of(next(iter(left), "")) if made else key
+            claim = self._state.kind("ResourceClaim").get(written or "")
+            gone = not isinstance(claim, ResourceClaim) and not made
+            if not left or gone or _is_written(claim, devices):
                 del self.promised[key]
             else:
                 self.promised[key] = (devices, left, allocation)
         self._held_at = -1
 
     # -- reading --------------------------------------------------------------------------------------------------
-    def claims(self, task: Task) -> list[ResourceClaim]:
-        """The task's claims.
+    def wanted(self, task: Task) -> bool:
+        """Report whether a task has device claims, or asks for resources that device classes stand for."""
+        return bool(task.klass.spec.resource_claims) or bool(self.extended.asked(task))
+
+    def offer(self) -> None:
+        """Let nodes offer what their devices serve of the resources that device classes stand for."""
+
+        def passing(known: DeviceClass) -> set[Key]:
+            texts = _selectors({}, known)
+            try:
+                return self._selected((texts,))[texts]
+            except Unfit:
+                return set()
+
+        self.extended.offer(passing)
+
+    def claims(self, task: Task, extended: tuple[str, ...] = ()) -> list[ResourceClaim]:
+        """The task's claims, with the one for those of its extended resources that devices serve.
 
         :raises Unfit: one does not exist (yet), or cannot be the task's; no node will do.
         """
@@ -119,6 +135,8 @@ class Devices:
                 raise Unfit(f'resourceclaim "{name}" not found', unresolvable=True)
             _check(found, entry, task)
             out.append(found)
+        if extended:
+            out.append(self.extended.claim(task, extended))
         return out
 
     def asked(self, claim: ResourceClaim) -> AskedDevices:
@@ -187,7 +205,17 @@ class Devices:
 
     # -- filter ---------------------------------------------------------------------------------------------------
     def filter(self, task: Task, rows: NodeRows) -> Reasons:
-        """Allocated claims can be used on the node; free devices for the others are there.
+        """Allocated claims can be used on the node; free devices for the others are there."""
+        parts = list(self.extended.parts(task, rows))
+        if len(parts) == 1:
+            return self._filter(task, rows, parts[0][0])
+        out = np.zeros(len(rows), dtype=np.int32)
+        for names, at in parts:
+            out[at] = self._filter(task, NodeRows(self._state.table, rows.index[at]), names)
+        return out
+
+    def _filter(self, task: Task, rows: NodeRows, extended: tuple[str, ...]) -> Reasons:
+        """Filter rows on which devices serve the same of a task's extended resources.
 
         A claim that is left over from a bind of this task that failed may give its devices back for others.
         """
@@ -195,7 +223,7 @@ class Devices:
         waiting: list[AskedDevices] = []
         movable: list[tuple[AskedDevices, npt.NDArray[np.bool_]]] = []
         taken = self._taken()
-        for claim in self.claims(task):
+        for claim in self.claims(task, extended):
             promise = self.promised.get(claim.key)
             allocation = promise[2] if promise is not None else claim.status.get("allocation")
             if not allocation:
@@ -247,12 +275,12 @@ class Devices:
         """Promise the devices that the task will use on its node."""
         task = event.task
         node = task.node
-        if node is None or not wants_devices(task):
+        if node is None or not self.wanted(task):
             return
         rows = NodeRows(self._state.table, np.array([node.row], dtype=np.intp))
         taken = self._taken()
         waiting = []
-        for claim in self.claims(task):
+        for claim in self.claims(task, self._extended(task)):
             allocation = claim.status.get("allocation")
             if claim.key in self.promised:
                 self.promised[claim.key][1][task.uid] = node.name
@@ -289,13 +317,21 @@ class Devices:
 
     def choices(self, task: Task) -> list[DeviceChoice]:
         """What must be written into the task's claims before it is bound."""
-        if not wants_devices(task):
+        if not self.wanted(task):
             return []
         out = []
-        for claim in self.claims(task):
+        names = self._extended(task)
+        claims = self.claims(task, names)
+        for claim in claims:
             promise = self.promised.get(claim.key)
-            out.append(DeviceChoice(claim.key, claim.metadata.uid, promise[2] if promise is not None else None))
+            made = self.extended.made(task, names) if names and claim is claims[-1] else None
+            allocation = promise[2] if promise is not None else None
+            out.append(DeviceChoice(claim.key, claim.metadata.uid, allocation, made))
         return out
+
+    def _extended(self, task: Task) -> tuple[str, ...]:
+        """The extended resources that devices serve on the node of a task."""
+        return self.extended.of_devices(self.extended.asked(task), task.node_name)
 
 
 def _selectors(exact: Mapping[str, Any], known: DeviceClass) -> Selectors:

@@ -21,7 +21,7 @@ from pumice.model.reason import reason_id
 from pumice.model.task import Task
 from pumice.plugins.predicates import fixed_filters as fixed
 from pumice.plugins.predicates.affinity_filter import PodAffinityFilter
-from pumice.plugins.predicates.devices import Devices, wants_devices
+from pumice.plugins.predicates.devices import Devices
 from pumice.plugins.predicates.one_domain import OneDomain, has_topology_key, job_confined
 from pumice.plugins.predicates.ports import HostPorts, has_ports
 from pumice.plugins.predicates.spread import HardSpread, has_hard_spread
@@ -92,13 +92,19 @@ class Predicates(Plugin):
                 also=True,
             )
             ssn.add_subset_nodes_fn(name, domain.sets)
-        if self._counts_devices and Feature.DEVICE_CLAIMS in used:
+        if self._counts_devices and self._serves_devices(ssn):
             self._add_devices(ssn)
 
     def on_session_reopen(self, ssn: Session) -> bool:
         """What is registered follows from what pods use; what knows about neighbours is made anew."""
         used = ssn.state.classes.features
-        return used == self._made_for and used.isdisjoint(_OF_NEIGHBOURS)
+        same = used == self._made_for and self._served == self._serves_devices(ssn)
+        return same and used.isdisjoint(_OF_NEIGHBOURS)
+
+    def _serves_devices(self, ssn: Session) -> bool:
+        """Report whether pods have device claims, or device classes may stand for what pods ask for."""
+        self._served = Feature.DEVICE_CLAIMS in ssn.state.classes.features or bool(ssn.state.kind("DeviceClass"))
+        return self._served
 
     def _add_volumes(self, ssn: Session) -> None:
         """Limits, zones and binding, for clusters where pods use claims."""
@@ -122,8 +128,9 @@ class Predicates(Plugin):
         devices = Devices.kept(ssn.runtime.kept, ssn.state)
         devices.promised = ssn.memory.setdefault("devices", {})
         devices.forget_settled()
+        devices.offer()
         ssn.prepare_binds(devices.choices)
-        ssn.add_batch_predicate_fn(self.name, devices.filter, applies=wants_devices, also=True)
+        ssn.add_batch_predicate_fn(self.name, devices.filter, applies=devices.wanted, also=True)
         ssn.add_event_handler(EventHandler(devices.placed, devices.taken_back, devices.placed_many))
 
     def _add_neighbours(self, ssn: Session) -> None:
