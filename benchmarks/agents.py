@@ -16,11 +16,11 @@ from typing import Any
 
 import msgspec
 
-from pumice.answers.desk import Desk
+from pumice.answers.service import Answers
 from pumice.config import DEFAULT_CONF, load
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
-from pumice.mcp.knowledge import DeskKnowledge
+from pumice.mcp.knowledge import LocalKnowledge
 from pumice.mcp.tools import Tools
 from pumice.model.events import Seen
 from pumice.scheduler.assembly import assemble, catalogue_of
@@ -47,7 +47,7 @@ spec:
 """
 
 
-def cluster() -> Desk:
+def cluster() -> Answers:
     """Full nodes, and the jobs that wait for them."""
     registry, state = default_registry(), ClusterState()
     state.now = 1.8e9
@@ -60,7 +60,7 @@ def cluster() -> Desk:
         objects.append(job(f"waits-{n}", namespace=f"team-{n % 40}", queue=QUEUES[n % 3], cpu=32, gpu=4 + n % 4))
     state.apply_all(Seen(obj) for obj in flat(objects))
     conf = load(DEFAULT_CONF, catalogue_of(registry), "<default>").conf
-    desk = Desk(NextCycle(state, assemble(conf, registry), Runtime()), source="cycle")
+    desk = Answers(NextCycle(state, assemble(conf, registry), Runtime()), source="cycle")
     for _ in range(3):
         run_cycle(state, desk.cycle.assembly, desk.cycle.runtime)
     gc.freeze()  # as `pumice mcp` does
@@ -69,7 +69,7 @@ def cluster() -> Desk:
 
 async def main() -> None:
     """Ask, and print."""
-    tools = Tools(DeskKnowledge(cluster()), default_registry())
+    tools = Tools(LocalKnowledge(cluster()), default_registry())
     for name in ASKS:
         spent, cpu, largest = [], [], 0
         for n in range(ASKED if name != "what_if" else 5):

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from pumice.config.settings import ControllersSettings, SchedulerSettings, json_schema
-from pumice.kube.door_document import door_document
+from pumice.kube.openapi import openapi_document
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "api.md"
 FOR_POLICIES = (
@@ -188,7 +188,7 @@ def main() -> None:
     for name, kind in (("scheduler", SchedulerSettings), ("controllers", ControllersSettings)):
         text = json.dumps(json_schema(kind), indent=1, sort_keys=True)
         PAGE.with_name(f"settings-{name}.json").write_text(text + "\n", encoding="utf-8")
-    document = msgspec.json.format(msgspec.json.encode(door_document()), indent=1)
+    document = msgspec.json.format(msgspec.json.encode(openapi_document()), indent=1)
     PAGE.with_name("answers-v1.json").write_bytes(document + b"\n")
 
 

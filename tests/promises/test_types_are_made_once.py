@@ -15,8 +15,8 @@ from pumice.model import api
 SOURCE = Path(__file__).parents[2] / "src" / "pumice"
 THREADS = ("kube", "dashboard")
 """Where several threads of a process read."""
-ALONE = {"kube/asking.py: kind"}
-"""Read by one thread alone: that of a command that asks."""
+ALONE = {"kube/api_client.py: question.answer", "kube/api.py: question.parameters"}
+"""Read by one thread alone, that of a command that asks; and made known by `answers/questions.py`."""
 
 
 def read_types(tree: ast.Module) -> tuple[set[str], set[str]]:

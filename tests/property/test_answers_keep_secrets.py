@@ -14,8 +14,8 @@ from law_confs import POLICIES, Policy, assembly_of
 from law_worlds import WorldDraw, made, worlds
 from lawful import lawful
 
-from pumice.answers.desk import Desk
-from pumice.answers.sight import EVERYTHING, Sight, seen
+from pumice.answers.service import Answers
+from pumice.answers.visibility import EVERYTHING, Sight, seen
 from pumice.framework.session.runtime import Runtime
 from pumice.model import api
 from pumice.model.events import Seen
@@ -50,7 +50,7 @@ def test_nothing_of_other_namespaces_nodes_or_queues_is_told(world: WorldDraw, p
     state.now = 100.0
     for obj in tenants(world, policy.tree):
         state.apply(Seen(obj))
-    desk = Desk(NextCycle(state, assembly_of(policy, None), Runtime()))
+    desk = Answers(NextCycle(state, assembly_of(policy, None), Runtime()))
     names = desk.names()
     for uid, job in sorted(state.jobs.items()):
         why = desk.why(uid)

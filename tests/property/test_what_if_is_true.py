@@ -11,7 +11,7 @@ from law_story import Story
 from law_worlds import WorldDraw, worlds
 from lawful import lawful
 
-from pumice.answers.desk import Desk
+from pumice.answers.service import Answers
 from pumice.answers.what_if.applying import suppose
 from pumice.answers.what_if.sides import Side, play
 from pumice.answers.what_if.supposition import MoreNodes, QueueChange, WhatIf
@@ -70,7 +70,7 @@ def test_a_what_if_says_what_the_next_cycle_decides_once_it_is_so(
     if not state.queues:
         return
     asked = supposed(kind, story, number, other)
-    desk = Desk(NextCycle(state, story.assembly, story.runtime))
+    desk = Answers(NextCycle(state, story.assembly, story.runtime))
     saved, before = record(state, story.assembly.conf, story.runtime), fingerprint(state)
     question = desk.what_if(asked)
     sides = play(question.instant, question.objects, asked, registry)

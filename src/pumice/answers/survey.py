@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from pumice.answers.desk import Desk
+from pumice.answers.service import Answers
 from pumice.answers.standing import Snapshot, Standing, snapshot_of, standing_of
 from pumice.answers.waiting import Amounts, JobRow, job_rows
 from pumice.config.secrets import conf_text
@@ -66,7 +66,7 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     nodes: list[NodeRow]
 
 
-def take_survey(desk: Desk, also: Callable[[Session], None] | None = None) -> Survey:
+def take_survey(answers: Answers, also: Callable[[Session], None] | None = None) -> Survey:
     """Look at everything, as the next cycle would leave it; *also* is shown the session.
 
     Costs a cycle, and a look at every job and node.
@@ -82,12 +82,12 @@ def take_survey(desk: Desk, also: Callable[[Session], None] | None = None) -> Su
             also(ssn)
         nodes.extend(node_row(ssn.state, name, node) for name, node in sorted(ssn.state.nodes.items()))
 
-    gauges = desk.look(inspect).gauges
-    state, conf = desk.state, desk.cycle.assembly.conf
-    health = desk.cycle.runtime.health
+    gauges = answers.look(inspect).gauges
+    state, conf = answers.state, answers.cycle.assembly.conf
+    health = answers.cycle.runtime.health
     return Survey(
         now=state.now,
-        source=desk.source,
+        source=answers.source,
         conf=conf.digest,
         conf_text=conf_text(conf),
         actions=list(conf.actions),

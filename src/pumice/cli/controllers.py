@@ -64,7 +64,7 @@ def controllers(config: Path | None, flags: Mapping[str, Any]) -> None:
     from pumice.kube.allocator import use_one_heap
     from pumice.kube.controllers.running import Controllers, ControllerSettings
     from pumice.kube.credentials import Credentials
-    from pumice.kube.probed import Answers
+    from pumice.kube.health import Probes
     from pumice.kube.serving import health_routes, serve, serve_metrics, tls_of
 
     if chosen := flags.get("controllers"):
@@ -84,7 +84,7 @@ def controllers(config: Path | None, flags: Mapping[str, Any]) -> None:
         ),
         beside=beside,
     )
-    answers = Answers(made.trouble, made.unready, made.metrics.text)
+    answers = Probes(made.trouble, made.unready, made.metrics.text)
     metrics = settings.metrics
     if metrics.enabled:
         tls = tls_of(metrics.tls_cert_file, metrics.tls_private_key_file)

@@ -112,7 +112,7 @@ def _holder(
     if paths:
         from pumice.cli.live import StatusPlace
 
-        return StillHolder(StatusPlace(conf, plugins_dir).desk(paths)), paths[0].name
+        return StillHolder(StatusPlace(conf, plugins_dir).answers_of(paths)), paths[0].name
     if scenario is not None:
         from pumice.sim.scenario import plugin_directory, read_scenario
 

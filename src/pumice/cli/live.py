@@ -16,9 +16,9 @@ from pumice.cli.options import ConfOption, PluginsDirOption
 from pumice.cli.usage import WrongUsage, web_address
 
 if TYPE_CHECKING:
-    from pumice.answers.desk import Desk
+    from pumice.answers.service import Answers
     from pumice.answers.why import Source
-    from pumice.kube.asking import Asker
+    from pumice.kube.api_client import AnswersClient
 
 T = TypeVar("T")
 MaybePaths = Annotated[
@@ -53,9 +53,9 @@ class StatusPlace:
     kubeconfig: Kubeconfig = None
     context: Context = None
 
-    def desk(self, paths: Sequence[Path]) -> Desk:
+    def answers_of(self, paths: Sequence[Path]) -> Answers:
         """Return what answers questions about the files."""
-        from pumice.answers.desk import Desk
+        from pumice.answers.service import Answers
         from pumice.cli.options import load_conf, registry_with
         from pumice.cli.sources import cycle_of
         from pumice.saved import is_saved
@@ -63,11 +63,11 @@ class StatusPlace:
         registry = registry_with(self.plugins_dir)
         conf = None if self.conf is None else load_conf(self.conf, registry)
         source: Source = "cycle" if any(map(is_saved, paths[:1])) else "manifests"
-        desk = Desk(cycle_of(paths, conf, registry), source=source)
+        made = Answers(cycle_of(paths, conf, registry), source=source)
         gc.freeze()  # what was read stays: a collection would look at all of it in the middle of an answer
-        return desk
+        return made
 
-    def asker(self, *, own: tuple[str, ...] = ()) -> Asker:
+    def client(self, *, own: tuple[str, ...] = ()) -> AnswersClient:
         """Return the client of the running scheduler.
 
         :raises WrongUsage: an option that says how files are read, and is none of the command's *own*; names it.
@@ -75,10 +75,10 @@ class StatusPlace:
         for name in ("conf", "plugins_dir", "past"):
             if name not in own and getattr(self, name, None) is not None:
                 raise WrongUsage(f"--{name.replace('_', '-')}: only for files; a running scheduler has its own")
-        from pumice.kube.asking import Asker
+        from pumice.kube.api_client import AnswersClient
         from pumice.kube.credentials import Credentials
 
-        return Asker(Credentials(self.kubeconfig, self.context), self.server or "")
+        return AnswersClient(Credentials(self.kubeconfig, self.context), self.server or "")
 
     def namespace(self, name: str, given: str | None) -> str:
         """Return the namespace on the cluster: that of ``namespace/name``, the given one, or the kubeconfig's."""
@@ -97,14 +97,14 @@ class AnswersPlace(StatusPlace):
     paths: MaybePaths = None
     past: PastOption = None
 
-    def answers(self) -> Desk:
+    def answers(self) -> Answers:
         """Return what answers questions about the files, with what the history says."""
-        desk = self.desk(self.paths or ())
+        made = self.answers_of(self.paths or ())
         if self.past is not None:
             from pumice.answers.when.learned import learn
 
-            desk.learned = learn(self.past)
-        return desk
+            made.learned = learn(self.past)
+        return made
 
 
 def run(asking: Coroutine[Any, Any, T]) -> T:

@@ -38,7 +38,7 @@ def mcp(
     from pumice.history.stories import read_history
 
     needs("mcp")
-    from pumice.mcp.knowledge import DeskKnowledge, DoorKnowledge, Knowledge
+    from pumice.mcp.knowledge import Knowledge, LocalKnowledge, SchedulerKnowledge
     from pumice.mcp.stdio import serve_stdio
     from pumice.mcp.tools import Tools
 
@@ -47,9 +47,9 @@ def mcp(
     worlds = {name: found.world(found.scenario.configurations) for name, found in opened}
     knowledge: Knowledge
     if place.paths:
-        knowledge = DeskKnowledge(place.answers())
+        knowledge = LocalKnowledge(place.answers())
     else:
-        knowledge = DoorKnowledge(place.asker(own=("plugins_dir", "past")), place.namespace("", namespace))
+        knowledge = SchedulerKnowledge(place.client(own=("plugins_dir", "past")), place.namespace("", namespace))
     tools = Tools(knowledge, registry_with(place.plugins_dir), told, worlds)
     take_back()  # the server keeps what plugins print off the wire
     asyncio.run(serve_stdio(tools))

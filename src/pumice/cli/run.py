@@ -184,7 +184,7 @@ def run(config: Path | None, flags: Mapping[str, Any]) -> None:
     if health.enabled:
         beside.append(partial(serve, listening(health.address), health_routes(served)))
     if answers.address is not None:
-        from pumice.kube.door import serve_door
+        from pumice.kube.api import serve_answers
 
         if not answers.tls_cert_file and not is_loopback(answers.address):
             raise WrongUsage(
@@ -193,7 +193,7 @@ def run(config: Path | None, flags: Mapping[str, Any]) -> None:
             )
         pages = _pages(service, loop) if answers.dashboard else None
         tls = tls_of(answers.tls_cert_file, answers.tls_private_key_file)
-        beside.append(partial(serve_door, listening(answers.address), service.ask, access, tls, pages))
+        beside.append(partial(serve_answers, listening(answers.address), service.ask, access, tls, pages))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: service.stop())
     ahead.read()

@@ -135,7 +135,7 @@ def _status(
         from pumice.answers.finding import find_job
         from pumice.answers.survey import take_survey
 
-        desk = place.desk(paths)
+        answers = place.answers_of(paths)
         tasks: dict[str, list[dict[str, Any]]] = {}
         wanted = kind is StatusKind.JOB and name
 
@@ -143,24 +143,24 @@ def _status(
             job = find_job(ssn.state, name, namespace or "")
             tasks[job.uid] = _tasks(job)
 
-        survey = take_survey(desk, also if wanted else None)
-        return Status(survey.now, survey.jobs, survey.queues, survey.nodes, desk.state, tasks)
+        survey = take_survey(answers, also if wanted else None)
+        return Status(survey.now, survey.jobs, survey.queues, survey.nodes, answers.state, tasks)
     from pumice.answers.from_objects import row_of_objects, standing_of_object
     from pumice.answers.survey import node_row
 
-    asker = place.asker()
+    client = place.client()
     if kind is StatusKind.QUEUE and name:
-        standing = run(asker.standing_or_object(name, render.note))
+        standing = run(client.standing_or_object(name, render.note))
         from pumice.state.cluster import ClusterState
 
         return Status(0.0, [], [standing], [], ClusterState(), {})
     if kind is StatusKind.QUEUE:
-        state = run(asker.queues())
+        state = run(client.queues())
     elif kind is StatusKind.NODE:
-        state = run(asker.cluster("", ("Node", "Pod")))
+        state = run(client.cluster("", ("Node", "Pod")))
     else:
         within = "" if all_namespaces and not name else place.namespace(name, namespace)
-        state = run(asker.cluster(within))
+        state = run(client.cluster(within))
     return Status(
         state.now,
         [row_of_objects(job) for job in state.jobs.values()],

@@ -68,6 +68,7 @@ def what_if(
         return
     from msgspec.structs import replace
 
+    from pumice.answers import questions
     from pumice.answers.what_if.supposition import read_what_if
     from pumice.errors import InvalidInput
 
@@ -86,10 +87,10 @@ def what_if(
     if place.paths:
         answer = place.answers().what_if(asked).answer(apart=False)
     else:
-        asker = place.asker()
+        client = place.client()
         if asked.job and "/" not in asked.job:
             asked = replace(asked, job=f"{place.namespace(asked.job, namespace)}/{asked.job}")
-        answer = run(asker.what_if(asked))
+        answer = run(client.ask(questions.WHAT_IF, body=asked))
     if output is Output.JSON:
         render.data(answer)
     else:
@@ -98,6 +99,7 @@ def what_if(
 
 def _try(file: list[Path], place: AnswersPlace, output: Output) -> None:
     """Show what a job would do that is not submitted."""
+    from pumice.answers import questions
     from pumice.cli import answer_text
     from pumice.cli.manifests import read_objects
     from pumice.errors import InvalidInput
@@ -110,7 +112,7 @@ def _try(file: list[Path], place: AnswersPlace, output: Output) -> None:
     if place.paths:
         tried = place.answers().attempt_and_wait(objects).answer()
     else:
-        tried = run(place.asker().attempt(objects))
+        tried = run(place.client().ask(questions.TRY, body=questions.as_submitted(objects)))
     if output is Output.JSON:
         render.data(tried)
     else:

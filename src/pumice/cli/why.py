@@ -32,7 +32,7 @@ def why(
     if place.paths:
         answer = place.answers().when(job, namespace or "").why_and_when()
     else:
-        answer = run(place.asker().why(job, place.namespace(job, namespace)))
+        answer = run(place.client().why(job, place.namespace(job, namespace)))
     if output is Output.JSON:
         render.data(answer)
     else:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from pumice.answers.sight import EVERYTHING, Sight
+from pumice.answers.visibility import EVERYTHING, Sight
 from pumice.kube.reviews import KnownUser, Reviews
 from pumice.kube.rights import readable, sight_of, trial_rights
 

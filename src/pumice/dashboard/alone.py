@@ -1,17 +1,15 @@
-"""Whose state the pages show where no scheduler of ours runs: a saved cycle, a simulation, a watched cluster."""
+"""The state behind the pages without a running scheduler: a saved cycle, a simulation, a watched cluster."""
 
 from __future__ import annotations
 
 import gc
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar
 
-from pumice.answers.desk import Desk
+from pumice.answers.question_queue import QuestionQueue
+from pumice.answers.service import Answers
 from pumice.answers.when.kept import Forecasts
 from pumice.clock import SystemClock
 from pumice.dashboard.chronicle import Chronicle
@@ -25,56 +23,13 @@ from pumice.sim.run import Simulation
 from pumice.sim.scenario import SimScenario
 from pumice.state.cluster import ClusterState
 
-T = TypeVar("T")
-MOST_WAITING: Final = 200
-
-
-class NobodyAnswers(PumiceError):
-    """There is nobody who could be asked; says why."""
-
-
-class QuestionQueue:
-    """QuestionQueue of any thread, for the one that owns the state."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[tuple[Callable[[Desk], Any], Future[Any]]] = deque()
-        self._came = threading.Event()
-        self.closed = ""
-        """Why nobody answers any more."""
-
-    def __call__(self, question: Callable[[Desk], T], /) -> Future[T]:
-        """The answer, once it was put.
-
-        :raises NobodyAnswers: too many wait, or it is over.
-        """
-        if self.closed or len(self._waiting) >= MOST_WAITING:
-            raise NobodyAnswers(self.closed or f"{MOST_WAITING} questions wait already")
-        answer: Future[T] = Future()
-        self._waiting.append((question, answer))
-        self._came.set()
-        return answer
-
-    def wait(self, seconds: float) -> None:
-        """Wait for a question, for at most so long."""
-        self._came.wait(seconds)
-        self._came.clear()
-
-    def answer(self, desk: Desk) -> None:
-        """Put all that wait to a desk."""
-        while self._waiting:
-            question, answer = self._waiting.popleft()
-            if answer.set_running_or_notify_cancel():
-                try:
-                    answer.set_result(question(desk))
-                except Exception as exc:
-                    answer.set_exception(exc)
-
 
 class StateHolder:
     """A thread that owns a state, answers questions about it and keeps its chronicle."""
 
     def __init__(self) -> None:
-        self.ask = QuestionQueue()
+        self._came = threading.Event()
+        self.ask = QuestionQueue(self._came.set)
         self.chronicle = Chronicle()
         self.stopping = threading.Event()
         self._thread = threading.Thread(target=self._guarded, name="pumice-dashboard", daemon=True)
@@ -100,23 +55,28 @@ class StateHolder:
             self.ask.closed = self.ask.closed or "it is over"
 
     def run(self) -> None:
-        """What the thread does until it is to stop."""
+        """Work until it is to stop."""
         raise NotImplementedError
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a question, for at most so long."""
+        self._came.wait(seconds)
+        self._came.clear()
 
 
 class StillHolder(StateHolder):
     """One instant: manifests or a saved cycle."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, answers: Answers) -> None:
         super().__init__()
-        self._desk = replace(desk, forecasts=Forecasts())
+        self._desk = replace(answers, forecasts=Forecasts())
 
     def run(self) -> None:
         """Answer."""
         self.chronicle.look(self._desk.state, self._desk.cycle.assembly.conf.digest)
         while not self.stopping.is_set():
             self.ask.answer(self._desk)
-            self.ask.wait(0.5)
+            self.wait(0.5)
 
 
 class SimulationHolder(StateHolder):
@@ -137,11 +97,11 @@ class SimulationHolder(StateHolder):
 
         def pace(_: Sequence[ClusterEvent]) -> None:
             while not self.stopping.is_set():
-                self.ask.answer(Desk.of_loop(loop, forecasts=self._forecasts))
+                self.ask.answer(Answers.of_loop(loop, forecasts=self._forecasts))
                 ahead = simulation.timeline.now / self._speed - (time.monotonic() - begun)
                 if ahead <= 0:
                     return
-                self.ask.wait(min(ahead, 0.5))
+                self.wait(min(ahead, 0.5))
             raise KeyboardInterrupt
 
         simulation.cluster.witness = pace
@@ -149,8 +109,8 @@ class SimulationHolder(StateHolder):
         simulation.cluster.witness = None
         loop.take_in()
         while not self.stopping.is_set():
-            self.ask.answer(Desk.of_loop(loop, forecasts=self._forecasts))
-            self.ask.wait(0.5)
+            self.ask.answer(Answers.of_loop(loop, forecasts=self._forecasts))
+            self.wait(0.5)
 
 
 class ClusterHolder(StateHolder):
@@ -158,11 +118,11 @@ class ClusterHolder(StateHolder):
 
     def __init__(self, watching: Watching, state: ClusterState, assembly: Assembly) -> None:
         super().__init__()
-        self._watching, self._desk = watching, Desk(NextCycle(state, assembly, Runtime()), forecasts=Forecasts())
+        self._watching, self._desk = watching, Answers(NextCycle(state, assembly, Runtime()), forecasts=Forecasts())
 
     def run(self) -> None:
         """Watch, and answer."""
-        watching, desk, clock = self._watching, self._desk, SystemClock()
+        watching, answers, clock = self._watching, self._desk, SystemClock()
         watching.start()
         try:
             while not watching.inbox.synced.is_set() and not self.stopping.is_set():
@@ -173,17 +133,17 @@ class ClusterHolder(StateHolder):
             while not self.stopping.is_set():
                 if not watching.alive:
                     raise PumiceError(f"the cluster cannot be read any more: {watching.failure}")
-                desk.state.now = clock.now()
+                answers.state.now = clock.now()
                 if first:
                     gc.disable()
                 for event in watching.drain():
-                    desk.state.apply(event)
+                    answers.state.apply(event)
                 if first:
                     gc.freeze()
                     gc.enable()
                     first = False
-                self.chronicle.look(desk.state, desk.cycle.assembly.conf.digest)
-                self.ask.answer(desk)
-                self.ask.wait(1.0)
+                self.chronicle.look(answers.state, answers.cycle.assembly.conf.digest)
+                self.ask.answer(answers)
+                self.wait(1.0)
         finally:
             watching.stop()

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from pumice.answers.sight import Sight
+from pumice.answers.visibility import Sight
 from pumice.model.intents import Evict
 from pumice.model.resources import Resources
 from pumice.scheduler.report import CycleReport

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 import msgspec
 
 from pumice.answers.fairness import Loan, fairness_of, leaves_of, loans_of
-from pumice.answers.sight import A_NODE, OTHERS, Sight, VisibleNames, seen
 from pumice.answers.standing import Standing
 from pumice.answers.survey import NodeRow, PluginRow, Survey
+from pumice.answers.visibility import A_NODE, OTHERS, Sight, VisibleNames, seen
 from pumice.answers.waiting import Amounts, JobRow
 
 

@@ -8,10 +8,9 @@ import math
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Future
 from functools import cache, partial
 from importlib import resources
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final
 from urllib.parse import parse_qs
 
 import jinja2
@@ -21,10 +20,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from pumice.answers.desk import Desk
 from pumice.answers.finding import NoSuchThing
-from pumice.answers.sight import EVERYTHING, Sight, seen
+from pumice.answers.question_queue import AskOwner
+from pumice.answers.questions import TRY, WHY, AboutTrial, AboutWhy, Asked, answered
 from pumice.answers.survey import NodeRow, Survey, take_survey
+from pumice.answers.visibility import EVERYTHING, Sight
 from pumice.dashboard.access import COOKIE, NotAllowed, PageDoor, Reader
 from pumice.dashboard.chronicle import Chronicle, changes_for
 from pumice.dashboard.drawing import FILTERS, bars, chart_of, gpu_cells, tree_of
@@ -33,7 +33,6 @@ from pumice.dashboard.supposing import MOST_QUEUES, asked_in, form_of
 from pumice.errors import PumiceError
 from pumice.sim.job_text import objects_in
 
-T = TypeVar("T")
 FRESH: Final = 2.0
 """Seconds for which a survey is shown to everybody who asks."""
 SHOWN: Final = 10.0
@@ -99,12 +98,6 @@ _HEADERS: Final = {
 }
 
 
-class Asks(Protocol):
-    """Puts a question to whoever owns the state."""
-
-    def __call__(self, question: Callable[[Desk], T], /) -> Future[T]: ...
-
-
 class _Taken(msgspec.Struct, frozen=True, kw_only=True):
     """A survey, when it was taken, and of which moment."""
 
@@ -118,7 +111,9 @@ class _Taken(msgspec.Struct, frozen=True, kw_only=True):
 class Dashboard:
     """The routes. Belongs to one event loop."""
 
-    def __init__(self, ask: Asks, chronicle: Chronicle, door: PageDoor, *, prefix: str = "", title: str = "") -> None:
+    def __init__(
+        self, ask: AskOwner, chronicle: Chronicle, door: PageDoor, *, prefix: str = "", title: str = ""
+    ) -> None:
         self._ask, self._chronicle, self._door = ask, chronicle, door
         self._prefix, self._title = prefix, title
         self._taken: _Taken | None = None
@@ -211,11 +206,11 @@ class Dashboard:
                 return known.survey
             number = self._chronicle.number
             if known is not None and age < STILL:
-                moment, now = await asyncio.wrap_future(self._ask(lambda desk: (desk.state.moment, desk.state.now)))
+                moment, now = await asyncio.wrap_future(self._ask(lambda a: (a.state.moment, a.state.now)))
                 if moment == known.moment:
                     self._taken = replace(known, survey=replace(known.survey, now=now), number=number)
                     return self._taken.survey
-            survey, moment = await asyncio.wrap_future(self._ask(lambda desk: (take_survey(desk), desk.state.moment)))
+            survey, moment = await asyncio.wrap_future(self._ask(lambda a: (take_survey(a), a.state.moment)))
             self._taken = _Taken(at=time.monotonic(), survey=survey, moment=moment, number=number)
             return survey
 
@@ -267,8 +262,7 @@ class Dashboard:
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         if sight.namespaces is not None and namespace not in sight.namespaces:
             raise NotAllowed(f"{reader.name} may not read jobs in namespace {namespace!r}")
-        names, question = await asyncio.wrap_future(self._ask(lambda desk: (desk.names(), desk.when(name, namespace))))
-        told = seen(await asyncio.to_thread(question.why_and_when), sight, names)
+        told = await answered(self._ask, WHY, Asked(AboutWhy(namespace, name)), sight)
         events = [
             c for c in changes_for(self._chronicle.changes, sight) if f"{namespace}/{name}" in (c.name, c.beneficiary)
         ]
@@ -328,10 +322,7 @@ class Dashboard:
                 objects = objects_in(text)
                 await reader.must_submit(sorted({obj.metadata.namespace or "default" for obj in objects}))
                 sight = await reader.sight({obj.metadata.namespace or "default" for obj in objects})
-                names, question = await asyncio.wrap_future(
-                    self._ask(lambda desk: (desk.names(), desk.attempt_and_wait(objects)))
-                )
-                tried = seen(await asyncio.to_thread(question.answer), sight, names)
+                tried = await answered(self._ask, TRY, Asked(AboutTrial(), objects), sight)
             except PumiceError as exc:
                 problem = str(exc)
         return "try.html", {"page": "try", "example": _EXAMPLE, "text": text, "problem": problem, "tried": tried}
@@ -349,7 +340,7 @@ class Dashboard:
         if request.method == "POST":
             try:
                 asked = asked_in(form, survey.settings)
-                question = await asyncio.wrap_future(self._ask(lambda desk: desk.what_if(asked)))
+                question = await asyncio.wrap_future(self._ask(lambda answers: answers.what_if(asked)))
                 answer = await asyncio.to_thread(question.answer)
             except PumiceError as exc:
                 problem = str(exc)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from pumice.answers.sight import Sight
+from pumice.answers.visibility import Sight
 from pumice.kube.reviews import KnownUser, Reviews, Right
 
 VOLCANO: Final = "scheduling.volcano.sh"

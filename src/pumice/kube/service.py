@@ -7,21 +7,20 @@ import logging
 import threading
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pumice.errors import PumiceError
+from pumice.answers.question_queue import NoAnswer, QuestionQueue
 from pumice.framework.session.session import Session
 from pumice.kube.admission import Admissions, Ungrouped
 from pumice.kube.backend import KubeBackend
 from pumice.kube.conditions import PodConditions
 from pumice.kube.gangs import HALF, HalfGangs
+from pumice.kube.health import Probes
 from pumice.kube.metrics import CycleMetrics
 from pumice.kube.overtaken import Overtaken
-from pumice.kube.probed import Answers
 from pumice.kube.queues import QueueStatuses
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Intent, Note
@@ -33,7 +32,7 @@ from pumice.scheduler.watchdog import Watchdog
 from pumice.state.cluster import ClusterState
 
 if TYPE_CHECKING:
-    from pumice.answers.desk import Desk
+    from pumice.answers.service import Answers
     from pumice.answers.when.kept import Forecasts
     from pumice.answers.when.learned import Learned, LearningPaper
     from pumice.history.files import Folder
@@ -46,18 +45,10 @@ FAILING = 5
 """So many cycles in a row that failed as a whole, and we should be started anew."""
 GATHER = 0.02
 """Seconds between the change that calls for a cycle and the cycle: changes seldom come alone."""
-
-
-QUESTIONS = 200
-"""So many questions may wait; more are sent away."""
 REPEAT = 30.0
 """Seconds between two lines about what keeps us from deciding."""
 ANSWERING = 0.25
 """Seconds that go into answers after a cycle; questions that are left wait for the next."""
-
-
-class NoCycle(PumiceError):
-    """No cycle can be had of this replica now; says why."""
 
 
 class Service:
@@ -87,7 +78,7 @@ class Service:
         self._stopping = threading.Event()
         self._ready = False
         self._wanted: list[Future[bytes]] = []
-        self._questions: deque[tuple[Callable[[Desk], Any], Future[Any]]] = deque()
+        self._questions = QuestionQueue(self._backend.inbox.wake)
         self._complaints: dict[str, str] = {}
         self._unsaid: list[Note] = []
         self._conditions = PodConditions()
@@ -113,9 +104,9 @@ class Service:
         self._stopping.set()
         self._backend.inbox.wake()
 
-    def answers(self, *, debug: bool = False) -> Answers:
+    def answers(self, *, debug: bool = False) -> Probes:
         """What the HTTP endpoints ask."""
-        return Answers(self.trouble, self.unready, self.metrics.text, self.next_cycle if debug else None)
+        return Probes(self.trouble, self.unready, self.metrics.text, self.next_cycle if debug else None)
 
     def trouble(self) -> str:
         """Why we should be started anew; nothing if all is well."""
@@ -137,30 +128,25 @@ class Service:
     def next_cycle(self) -> Future[bytes]:
         """The next cycle, saved as a file's content, once it has run.
 
-        :raises NoCycle: this replica runs none.
+        :raises NoAnswer: this replica runs none.
         """
         idle = self._idle()
         if idle:
-            raise NoCycle(idle)
+            raise NoAnswer(idle)
         wanted: Future[bytes] = Future()
         self._wanted.append(wanted)
         self._backend.inbox.wake()
         return wanted
 
-    def ask(self, question: Callable[[Desk], T]) -> Future[T]:
+    def ask(self, question: Callable[[Answers], T]) -> Future[T]:
         """The answer to a question about the state, once it was put; that is after the next cycle.
 
-        :raises NoCycle: nobody answers here.
+        :raises NoAnswer: this replica answers none.
         """
         idle = self._idle()
         if idle:
-            raise NoCycle(idle)
-        if len(self._questions) >= QUESTIONS:
-            raise NoCycle(f"{QUESTIONS} questions wait already")
-        answer: Future[T] = Future()
-        self._questions.append((question, answer))
-        self._backend.inbox.wake()
-        return answer
+            raise NoAnswer(idle)
+        return self._questions(question)
 
     def _idle(self) -> str:
         """Why no cycles run here; nothing if they do."""
@@ -253,8 +239,8 @@ class Service:
         wanted, self._wanted = self._wanted, []
         idle = self._idle()
         if idle:
-            _settle(wanted, error=NoCycle(idle))
-            self._send_away(idle)
+            _settle(wanted, error=NoAnswer(idle))
+            self._questions.refuse(idle)
             self._loop.state.rest()
             if self._historian is not None:
                 self._historian.rest()
@@ -286,29 +272,14 @@ class Service:
         self._answer()
 
     def _answer(self) -> None:
-        """Put the questions that wait to a desk over what we know, for a while."""
+        """Answer open questions about what we know, for a while."""
         if not self._questions:
             return
-        from pumice.answers.desk import Desk  # a start does not wait for what nobody may ever ask
+        from pumice.answers.service import Answers  # large: loaded with the first question
         from pumice.answers.when.kept import Forecasts
 
         self._forecasts = self._forecasts or Forecasts()
-        desk, until = Desk.of_loop(self._loop, self._learned, self._forecasts), time.monotonic() + ANSWERING
-        while self._questions and time.monotonic() < until:
-            question, answer = self._questions.popleft()
-            if not answer.set_running_or_notify_cancel():
-                continue
-            try:
-                answer.set_result(question(desk))
-            except Exception as exc:
-                answer.set_exception(exc)
-        if self._questions:
-            self._backend.inbox.wake()
-
-    def _send_away(self, why: str) -> None:
-        """Nobody answers here: tell whoever waits."""
-        while self._questions:
-            _settle([self._questions.popleft()[1]], error=NoCycle(why))
+        self._questions.answer(Answers.of_loop(self._loop, self._learned, self._forecasts), ANSWERING)
 
     def _recorded(self, wanted: Sequence[Future[bytes]]) -> CycleReport:
         """Decide, and give whoever wants it the cycle: what it was decided on, and what was decided.

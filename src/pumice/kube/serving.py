@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Route
 from pumice.errors import InvalidInput, PumiceError
 from pumice.kube.client import KubeClient
 from pumice.kube.credentials import Credentials
-from pumice.kube.probed import Answers
+from pumice.kube.health import Probes
 from pumice.kube.reviews import Reviews, Right, Unauthorized
 from pumice.serving import bounded
 
@@ -29,7 +29,7 @@ GRACE = 2
 """Seconds in which answers that were begun may end; a stream of events would never."""
 
 
-def health_routes(answers: Answers) -> list[Route]:
+def health_routes(answers: Probes) -> list[Route]:
     """``/healthz``, ``/livez`` and ``/readyz``."""
 
     def verdict(why: str) -> Response:
@@ -44,7 +44,7 @@ def health_routes(answers: Answers) -> list[Route]:
     return [Route("/healthz", live), Route("/livez", live), Route("/readyz", ready)]
 
 
-def metrics_routes(answers: Answers) -> list[Route]:
+def metrics_routes(answers: Probes) -> list[Route]:
     """``/metrics``, and ``/debug/cycle`` where it is offered."""
     ask = answers.next_cycle
 
@@ -76,7 +76,7 @@ METRICS = Right("get", path="/metrics")
 
 
 async def serve_metrics(
-    opened: socket.socket, answers: Answers, credentials: Credentials, tls: ssl.SSLContext | None = None
+    opened: socket.socket, answers: Probes, credentials: Credentials, tls: ssl.SSLContext | None = None
 ) -> None:
     """Serve metrics until cancelled; with *tls*, only for tokens whose owner has the right `METRICS`."""
     if tls is None:

@@ -1,29 +1,22 @@
-"""Where answers come from: a desk over a saved cycle or manifests, or the door of a running scheduler."""
+"""Where answers come from: a saved cycle or manifests, or a running scheduler."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 
-from pumice.answers.desk import Desk
-from pumice.answers.fairness import FairnessAnswer
-from pumice.answers.standing import Standing
-from pumice.answers.tried import TryAnswer
-from pumice.answers.waiting import WaitingAnswer
-from pumice.answers.what_if.effects import WhatIfAnswer
-from pumice.answers.what_if.supposition import WhatIf
-from pumice.answers.when.answer import WhenAnswer
+from pumice.answers.questions import AboutJob, Asked, Question, as_submitted
+from pumice.answers.service import Answers
 from pumice.answers.when.kept import Forecasts
-from pumice.answers.why import WhyAnswer
 from pumice.errors import PumiceError
 from pumice.history.stories import Told
-from pumice.kube.asking import Asker
-from pumice.model.api import AnyObject
+from pumice.kube.api_client import AnswersClient
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -50,132 +43,79 @@ class EvictedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Knowledge(Protocol):
-    """Answers questions. Every method raises a `PumiceError` that says why there is no answer."""
+    """Answers the questions of the table."""
 
-    async def why(self, job: str, namespace: str) -> WhyAnswer:
-        """Why a job waits."""
+    async def ask(self, question: Question[R], parameters: Any = None, body: Any = None) -> R:
+        """Return an answer.
+
+        :raises PumiceError: there is none; says why.
+        """
         ...
 
-    async def waiting(self, queue: str, namespace: str, most: int) -> WaitingAnswer:
-        """Who waits."""
-        ...
-
-    async def standing(self, queue: str) -> Standing:
-        """How a queue stands."""
-        ...
-
-    async def fairness(self) -> FairnessAnswer:
-        """Who is short of his part while others borrow."""
-        ...
-
-    async def attempt(self, objects: Sequence[AnyObject], *, when: bool = False) -> TryAnswer:
-        """What would become of a job, and *when* it would start."""
-        ...
-
-    async def when(self, job: str, namespace: str) -> WhenAnswer:
-        """When a job will likely start."""
-        ...
-
-    async def what_if(self, asked: WhatIf) -> WhatIfAnswer:
-        """What would be decided otherwise."""
+    def namespace(self, job: str, given: str) -> str:
+        """Return the namespace of a job; nothing if none is known."""
         ...
 
     def conf(self) -> dict[str, Any]:
-        """The configuration that decides."""
+        """Return the configuration that decides."""
         ...
 
 
-class DeskKnowledge:
+class LocalKnowledge:
     """What a saved cycle or manifests tell, at one instant. One question at a time."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = replace(desk, forecasts=desk.forecasts or Forecasts())
+    def __init__(self, answers: Answers) -> None:
+        self._answers = replace(answers, forecasts=answers.forecasts or Forecasts())
         self._one = asyncio.Lock()
 
-    async def why(self, job: str, namespace: str) -> WhyAnswer:
-        """Why a job waits."""
-        return await self._ask(lambda desk: desk.why(job, namespace))
+    async def ask(self, question: Question[R], parameters: Any = None, body: Any = None) -> R:
+        """Return an answer; what takes long is done beside the loop."""
+        asked = Asked(parameters if parameters is not None else question.parameters(), body)
+        found = await self._put(lambda answers: question.put(answers, asked))
+        return await asyncio.to_thread(question.finish, found)
 
-    async def waiting(self, queue: str, namespace: str, most: int) -> WaitingAnswer:
-        """Who waits."""
-        return await self._ask(lambda desk: desk.waiting(queue, [namespace] if namespace else None, most=most))
-
-    async def standing(self, queue: str) -> Standing:
-        """How a queue stands."""
-        return (await self._ask(lambda desk: desk.standings([queue])))[0]
-
-    async def fairness(self) -> FairnessAnswer:
-        """Who is short of his part while others borrow."""
-        return await self._ask(Desk.fairness)
-
-    async def attempt(self, objects: Sequence[AnyObject], *, when: bool = False) -> TryAnswer:
-        """What would become of a job, and *when* it would start."""
-        tried = await self._ask(lambda desk: desk.attempt_and_wait(objects))
-        return await asyncio.to_thread(tried.answer) if when else tried.tried
-
-    async def when(self, job: str, namespace: str) -> WhenAnswer:
-        """When a job will likely start."""
-        question = await self._ask(lambda desk: desk.when(job, namespace))
-        return await asyncio.to_thread(question.answer)
-
-    async def what_if(self, asked: WhatIf) -> WhatIfAnswer:
-        """What would be decided otherwise; decided in a process of its own, which ends in time."""
-        question = await self._ask(lambda desk: desk.what_if(asked))
-        return await asyncio.to_thread(question.answer)
+    def namespace(self, job: str, given: str) -> str:
+        """Return the given namespace: a name that is unique needs none."""
+        return given
 
     def conf(self) -> dict[str, Any]:
-        """The configuration of the cycle."""
-        return self._desk.cycle.assembly.conf.to_data()
+        """Return the configuration of the cycle."""
+        return self._answers.cycle.assembly.conf.to_data()
 
-    async def _ask(self, question: Callable[[Desk], T]) -> T:
-        """The answer, made beside the loop. Who stops waiting for it does not let the next one in before it is done."""
+    async def _put(self, question: Callable[[Answers], T]) -> T:
+        """Return what the state says, made beside the loop. The next question waits until it is done, also if this one
+        is given up."""
         await self._one.acquire()
-        asked = asyncio.get_running_loop().run_in_executor(None, question, self._desk)
+        asked = asyncio.get_running_loop().run_in_executor(None, question, self._answers)
         asked.add_done_callback(self._done)
         return await asyncio.shield(asked)
 
     def _done(self, asked: asyncio.Future[Any]) -> None:
         self._one.release()
         if not asked.cancelled():
-            asked.exception()  # told to whoever waits; nobody may wait any more
+            asked.exception()  # the caller has it, or has gone
 
 
-class DoorKnowledge:
-    """What a running scheduler tells one user, with his own token."""
+class SchedulerKnowledge:
+    """What a running scheduler tells one user, with the user's own token."""
 
-    def __init__(self, asker: Asker, namespace: str) -> None:
-        self._asker, self._namespace = asker, namespace
+    def __init__(self, client: AnswersClient, namespace: str) -> None:
+        self._client, self._namespace = client, namespace
 
-    async def why(self, job: str, namespace: str) -> WhyAnswer:
-        """Why a job waits."""
-        return await self._asker.why(job, job.rpartition("/")[0] or namespace or self._namespace, when=False)
+    async def ask(self, question: Question[R], parameters: Any = None, body: Any = None) -> R:
+        """Return the scheduler's answer; to *why* also what the job's own objects say."""
+        if question.name == "why":
+            return cast("R", await self._client.why(parameters.job, parameters.namespace, when=not parameters.when))
+        if isinstance(parameters, AboutJob):
+            parameters = msgspec.structs.replace(parameters, job=parameters.job.rpartition("/")[2])
+        return await self._client.ask(question, parameters, as_submitted(body) if question.name == "try" else body)
 
-    async def waiting(self, queue: str, namespace: str, most: int) -> WaitingAnswer:
-        """Who waits, of those that the user may see."""
-        return await self._asker.waiting(queue, namespace, most)
-
-    async def standing(self, queue: str) -> Standing:
-        """How a queue stands."""
-        return await self._asker.standing(queue)
-
-    async def fairness(self) -> FairnessAnswer:
-        """Who is short of his part while others borrow."""
-        return await self._asker.fairness()
-
-    async def attempt(self, objects: Sequence[AnyObject], *, when: bool = False) -> TryAnswer:
-        """What would become of a job, and *when* it would start."""
-        return await self._asker.attempt(objects, when=when)
-
-    async def when(self, job: str, namespace: str) -> WhenAnswer:
-        """When a job will likely start."""
-        return await self._asker.when(job, job.rpartition("/")[0] or namespace or self._namespace)
-
-    async def what_if(self, asked: WhatIf) -> WhatIfAnswer:
-        """What would be decided otherwise, for who may see everything."""
-        return await self._asker.what_if(asked)
+    def namespace(self, job: str, given: str) -> str:
+        """Return the namespace in the job's name, the given one, or the kubeconfig's."""
+        return job.rpartition("/")[0] or given or self._namespace
 
     def conf(self) -> dict[str, Any]:
-        """Not told by the door."""
+        """Refuse: the API does not show it."""
         raise NotKnown("the running scheduler does not show its conf; give the text of one")
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pumice.answers import questions
 from pumice.answers.what_if.supposition import WhatIf
 from pumice.config import from_data, load
 from pumice.config.catalogue import Catalogue
@@ -142,15 +143,17 @@ def _refused(text: str, *, retry: bool = False) -> Answered:
 
 # -- questions ------------------------------------------------------------------------------------------------------
 async def _why(tools: Tools, asked: AboutJob) -> Any:
-    return await tools.knowledge.why(asked.job, asked.namespace)
+    namespace = tools.knowledge.namespace(asked.job, asked.namespace)
+    return await tools.knowledge.ask(questions.WHY, questions.AboutWhy(namespace, asked.job, "no"))
 
 
 async def _waiting(tools: Tools, asked: AboutWaiting) -> Any:
-    return await tools.knowledge.waiting(asked.queue, asked.namespace, asked.limit)
+    parameters = questions.AboutWaiting(asked.namespace, asked.queue, asked.limit)
+    return await tools.knowledge.ask(questions.WAITING, parameters)
 
 
 async def _standing(tools: Tools, asked: AboutQueue) -> Any:
-    return await tools.knowledge.standing(asked.queue)
+    return (await tools.knowledge.ask(questions.QUEUES, questions.AboutQueues([asked.queue]))).queues[0]
 
 
 async def _evicted(tools: Tools, asked: AboutJob) -> Any:
@@ -158,7 +161,7 @@ async def _evicted(tools: Tools, asked: AboutJob) -> Any:
 
 
 async def _fairness(tools: Tools, asked: AboutNothing) -> Any:
-    return await tools.knowledge.fairness()
+    return await tools.knowledge.ask(questions.FAIRNESS)
 
 
 async def _objects(manifest: str) -> Sequence[AnyObject]:
@@ -169,15 +172,16 @@ async def _objects(manifest: str) -> Sequence[AnyObject]:
 
 
 async def _fit(tools: Tools, asked: AboutManifest) -> Any:
-    return await tools.knowledge.attempt(await _objects(asked.manifest))
+    return await tools.knowledge.ask(questions.TRY, questions.AboutTrial("no"), await _objects(asked.manifest))
 
 
 async def _when(tools: Tools, asked: AboutStart) -> Any:
     if bool(asked.job) == bool(asked.manifest):
         raise InvalidInput("say job, of one that is there, or manifest, of one that is not: one of the two")
     if asked.job:
-        return await tools.knowledge.when(asked.job, asked.namespace)
-    tried = await tools.knowledge.attempt(await _objects(asked.manifest), when=True)
+        namespace = tools.knowledge.namespace(asked.job, asked.namespace)
+        return await tools.knowledge.ask(questions.WHEN, questions.AboutJob(namespace, asked.job))
+    tried = await tools.knowledge.ask(questions.TRY, questions.AboutTrial(), await _objects(asked.manifest))
     return {
         "jobs": [{"job": one.job, "starts_now": one.starts, "when": one.when} for one in tried.jobs],
         "unseen": tried.unseen,
@@ -186,7 +190,7 @@ async def _when(tools: Tools, asked: AboutStart) -> Any:
 
 async def _what_if(tools: Tools, asked: WhatIf) -> Any:
     asked.check()
-    return await tools.knowledge.what_if(asked)
+    return await tools.knowledge.ask(questions.WHAT_IF, body=asked)
 
 
 async def _explain(tools: Tools, asked: AboutConf) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pumice.answers.desk import Desk
+from pumice.answers.service import Answers
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
@@ -17,7 +17,7 @@ from pumice.testing.world import flat, with_default_queue
 EVICTS = "enqueue, allocate, preempt, backfill"
 
 
-def desk(*objects: Any, actions: str = "enqueue, allocate, backfill", now: float = 1000.0) -> Desk:
+def desk(*objects: Any, actions: str = "enqueue, allocate, backfill", now: float = 1000.0) -> Answers:
     """A desk over a cluster of these objects, with proportion and gangs."""
     tiers = [
         {"plugins": [{"name": "priority"}, {"name": "gang"}, {"name": "conformance"}]},
@@ -28,4 +28,4 @@ def desk(*objects: Any, actions: str = "enqueue, allocate, backfill", now: float
     state = ClusterState(scheduler_names=("pumice", "default-scheduler", ""))
     state.now = now
     state.apply_all(Seen(obj) for obj in with_default_queue(flat(objects)))
-    return Desk(NextCycle(state, assemble(conf, registry), Runtime()))
+    return Answers(NextCycle(state, assemble(conf, registry), Runtime()))

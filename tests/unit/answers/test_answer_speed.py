@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 from pumice_bench import shapes
 
-from pumice.answers.desk import Desk
+from pumice.answers.service import Answers
 from pumice.config import DEFAULT_CONF, load
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
@@ -60,7 +60,7 @@ def test_an_answer_takes_few_steps_at_5000_nodes_and_50000_pods(text: str, hopel
         for obj in shapes.steady(5000, 10, 1).objects:
             state.apply(Seen(obj))
         state.now = 1.8e9
-        desk = Desk(NextCycle(state, assemble(conf, registry), Runtime()))
+        desk = Answers(NextCycle(state, assemble(conf, registry), Runtime()))
         run_cycle(state, desk.cycle.assembly, desk.cycle.runtime)
         for obj in flat([job(f"hopeless-{n}", cpu=hopeless) for n in range(WAITING if hopeless else 0)]):
             state.apply(Seen(obj))

@@ -8,8 +8,8 @@ from answer_desks import EVICTS, desk
 from msgspec.structs import replace
 
 from pumice.answers.candidates import candidates
-from pumice.answers.desk import Desk
 from pumice.answers.finding import NoSuchThing
+from pumice.answers.service import Answers
 from pumice.answers.tried import TryAnswer
 from pumice.answers.why import WhyAnswer
 from pumice.errors import InvalidInput
@@ -116,7 +116,7 @@ def test_a_job_that_does_not_fit_is_told_why_in_the_same_words_as_one_that_waits
     assert (new.why.code, new.placed) == ("CanNeverFit", {})
 
 
-def full() -> Desk:
+def full() -> Answers:
     low = job("low", tasks=4, cpu=1, on="n1", min_available=1, preemptible=True)
     return desk(priority_class("high", 100), node("n1", cpu=4), low, actions=EVICTS)
 

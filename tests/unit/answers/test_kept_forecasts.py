@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from answer_desks import desk
 
-from pumice.answers.desk import Desk
+from pumice.answers.service import Answers
 from pumice.answers.when import ranges
 from pumice.answers.when.answer import WhenAnswer
 from pumice.answers.when.forward import NO_SCENE
@@ -19,7 +19,7 @@ from pumice.testing import job, node
 NAMES = ("first", "second", "third")
 
 
-def crowd() -> Desk:
+def crowd() -> Answers:
     """A full node, and who waits for it."""
     return desk(node("n1", cpu=8), job("runs", tasks=4, cpu=2, on="n1"), *(job(name, tasks=4, cpu=2) for name in NAMES))
 

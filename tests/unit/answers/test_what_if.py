@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from answer_desks import EVICTS, desk
 
-from pumice.answers.desk import Desk
 from pumice.answers.finding import NoSuchThing
+from pumice.answers.service import Answers
 from pumice.answers.what_if import apart, sides
 from pumice.answers.what_if.effects import WhatIfAnswer
 from pumice.answers.what_if.sides import NOT_ASKED
@@ -34,7 +34,7 @@ tiers:
 KAI = "actions: allocate\ntiers: [{plugins: [{name: predicates}, {name: proportion}]}]\ndialect: kai"
 
 
-def cluster(actions: str = "enqueue, allocate, backfill") -> Desk:
+def cluster(actions: str = "enqueue, allocate, backfill") -> Answers:
     """Two full queues: `a` is at its limit, `b` waits for nodes."""
     return desk(
         queue("a", capability={"cpu": 4}),
@@ -48,7 +48,7 @@ def cluster(actions: str = "enqueue, allocate, backfill") -> Desk:
     )
 
 
-def asked(at: Desk, **supposed: Any) -> WhatIfAnswer:
+def asked(at: Answers, **supposed: Any) -> WhatIfAnswer:
     return at.what_if(WhatIf(**supposed)).answer(apart=False)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from pumice.answers.desk import Desk
+from pumice.answers.service import Answers
 from pumice.config import from_data
 from pumice.dashboard.access import OpenDoor, TokenDoor
 from pumice.dashboard.chronicle import Chronicle
@@ -38,14 +38,14 @@ CONF = {
 }
 
 
-def desk_over(*objects: Any, now: float = NOON, conf_data: dict[str, Any] = CONF) -> Desk:
+def desk_over(*objects: Any, now: float = NOON, conf_data: dict[str, Any] = CONF) -> Answers:
     """A desk over a cluster of these objects."""
     registry = default_registry()
     conf = from_data(conf_data, catalogue_of(registry)).conf
     state = ClusterState(scheduler_names=("pumice", "default-scheduler", ""))
     state.now = now
     state.apply_all(Seen(obj) for obj in with_default_queue(flat(objects)))
-    return Desk(NextCycle(state, assemble(conf, registry), Runtime()), source="cycle")
+    return Answers(NextCycle(state, assemble(conf, registry), Runtime()), source="cycle")
 
 
 class Word:
@@ -71,10 +71,10 @@ class Word:
         return msgspec.json.encode({"status": status})
 
 
-def asking(desk: Desk) -> Callable[..., Future[Any]]:
+def asking(desk: Answers) -> Callable[..., Future[Any]]:
     """Answers at once."""
 
-    def ask(question: Callable[[Desk], Any]) -> Future[Any]:
+    def ask(question: Callable[[Answers], Any]) -> Future[Any]:
         answer: Future[Any] = Future()
         try:
             answer.set_result(question(desk))
@@ -86,7 +86,7 @@ def asking(desk: Desk) -> Callable[..., Future[Any]]:
 
 
 @contextmanager
-def served(desk: Desk, chronicle: Chronicle | None = None, word: Word | None = None) -> Iterator[str]:
+def served(desk: Answers, chronicle: Chronicle | None = None, word: Word | None = None) -> Iterator[str]:
     """The pages on loopback; gives their address."""
     opened = tcp_listener("127.0.0.1", 0)
     address = f"http://127.0.0.1:{opened.getsockname()[1]}"

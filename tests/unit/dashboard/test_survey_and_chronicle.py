@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dashboard_worlds import NOON, desk_over
 
-from pumice.answers.sight import EVERYTHING, Sight
 from pumice.answers.survey import take_survey
+from pumice.answers.visibility import EVERYTHING, Sight
 from pumice.dashboard.chronicle import MOST_SAMPLES, Chronicle, changes_for
 from pumice.dashboard.seeing import seen_by
 from pumice.model.events import EvictFailed, Gone, Seen

@@ -14,15 +14,15 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from test_door import _Fixed
+from test_api import _Fixed
 
 from pumice.config.settings import SchedulerSettings, from_plain
-from pumice.kube.probed import Answers
+from pumice.kube.health import Probes
 from pumice.kube.serving import serve, serve_metrics, tls_of
 from pumice.sockets import listening
 
 CERTS = Path(__file__).parents[2] / "extender" / "certs"
-ANSWERS = Answers(trouble=lambda: "", unready=lambda: "", metrics=lambda: b"pumice_leading 1.0\n")
+ANSWERS = Probes(trouble=lambda: "", unready=lambda: "", metrics=lambda: b"pumice_leading 1.0\n")
 
 
 class Reviewer:

@@ -17,6 +17,7 @@ import pytest
 from scripted_api import ScriptedApi, serving, until, write_kubeconfig
 
 from pumice import saved
+from pumice.answers.question_queue import NoAnswer
 from pumice.clock import SystemClock
 from pumice.config import load
 from pumice.config.reload import ConfSource
@@ -27,7 +28,7 @@ from pumice.kube.confmap import ConfMap
 from pumice.kube.credentials import Credentials
 from pumice.kube.kinds import RESOURCES
 from pumice.kube.lease import Election
-from pumice.kube.service import NoCycle, Service
+from pumice.kube.service import Service
 from pumice.model.api import decode
 from pumice.model.events import ClusterEvent, Seen
 from pumice.model.status import TaskStatus as S
@@ -411,10 +412,10 @@ def test_a_replica_that_does_not_lead_says_at_once_who_does(tmp_path: Path) -> N
             cluster(api, pod("a"), pod("b"))
             api.answers["GET", f"{LEASES}/pumice"] = [(200, held_by("scheduler-7"))]
             async with running(tmp_path, api, election=Election("pumice", "sys", "us", 1.0, 0.6, 0.1)) as run:
-                with pytest.raises(NoCycle, match="waiting for the first list"):
+                with pytest.raises(NoAnswer, match="waiting for the first list"):
                     run.service.next_cycle()
                 await until(lambda: "ns/gang" in run.state.jobs and bool(run.backend.leader))
-                with pytest.raises(NoCycle, match="this replica does not lead, scheduler-7 does"):
+                with pytest.raises(NoAnswer, match="this replica does not lead, scheduler-7 does"):
                     run.service.next_cycle()
 
     asyncio.run(story())
@@ -448,7 +449,7 @@ def test_who_waits_for_a_cycle_when_the_lead_is_lost_is_told(tmp_path: Path) -> 
                 late: Future[bytes] = Future()
                 run.service._wanted.append(late)
                 run.backend.inbox.wake()
-                with pytest.raises(NoCycle, match="another does"):
+                with pytest.raises(NoAnswer, match="another does"):
                     await asyncio.wrap_future(late)
 
     asyncio.run(story())

@@ -10,19 +10,19 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
+from pumice.answers.question_queue import NoAnswer
 from pumice.errors import InvalidInput
+from pumice.kube.health import Probes
 from pumice.kube.metrics import CycleMetrics
-from pumice.kube.probed import Answers
-from pumice.kube.service import NoCycle
 from pumice.kube.serving import health_routes, metrics_routes, serve
 from pumice.scheduler.report import CycleReport
 from pumice.serving import BoundedProtocol
 from pumice.sockets import listening
 
-FINE = Answers(trouble=lambda: "", unready=lambda: "", metrics=lambda: b"pumice_leading 1.0\n")
+FINE = Probes(trouble=lambda: "", unready=lambda: "", metrics=lambda: b"pumice_leading 1.0\n")
 
 
-def asked(answers: Answers, path: str) -> tuple[int, bytes]:
+def asked(answers: Probes, path: str) -> tuple[int, bytes]:
     async def story() -> tuple[int, bytes]:
         opened = listening("127.0.0.1:0")
         port = opened.getsockname()[1]
@@ -112,7 +112,7 @@ def test_a_cycle_that_does_not_end_in_time_is_not_waited_for(monkeypatch: pytest
 
 def test_a_replica_that_runs_no_cycles_says_why_at_once() -> None:
     def refused() -> Future[bytes]:
-        raise NoCycle("this replica does not lead, b does")
+        raise NoAnswer("this replica does not lead, b does")
 
     def failed() -> Future[bytes]:
         future: Future[bytes] = Future()

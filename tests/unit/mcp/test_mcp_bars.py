@@ -11,9 +11,9 @@ import pytest
 from answer_desks import desk
 from msgspec.structs import replace
 
-from pumice.answers.desk import Desk
+from pumice.answers.service import Answers
 from pumice.framework.registry import default_registry
-from pumice.mcp.knowledge import DeskKnowledge
+from pumice.mcp.knowledge import LocalKnowledge
 from pumice.mcp.tools import Tools
 from pumice.model.api import QueueStatus
 from pumice.testing import job, node, pod, queue
@@ -30,7 +30,7 @@ class Caused(NamedTuple):
     cause: str
     stage: str
     code: str
-    make: Callable[[int], Desk]
+    make: Callable[[int], Answers]
 
 
 def with_spec(**fields: Any) -> Any:
@@ -137,8 +137,8 @@ CAUSES = (
 CASES = [(cause, size) for cause in CAUSES for size in SIZES]
 
 
-async def told(known: Desk, name: str, **arguments: Any) -> Any:
-    found = await Tools(DeskKnowledge(known), default_registry()).call(name, arguments)
+async def told(known: Answers, name: str, **arguments: Any) -> Any:
+    found = await Tools(LocalKnowledge(known), default_registry()).call(name, arguments)
     assert not found.failed, found.data
     return found.data
 

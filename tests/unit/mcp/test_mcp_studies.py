@@ -14,7 +14,7 @@ from told_apart import never_ends, told_of_itself
 from pumice.errors import PumiceError
 from pumice.framework.registry import default_registry
 from pumice.mcp import studies
-from pumice.mcp.knowledge import DeskKnowledge
+from pumice.mcp.knowledge import LocalKnowledge
 from pumice.mcp.tools import Answered, Tools
 from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.results.pairs import FEWEST
@@ -50,7 +50,7 @@ def world(tmp_path: Path) -> StudyWorld:
 
 
 def tools_of(world: StudyWorld | None) -> Tools:
-    known = DeskKnowledge(desk(node("n1", cpu=4), job("j", cpu=1)))
+    known = LocalKnowledge(desk(node("n1", cpu=4), job("j", cpu=1)))
     return Tools(known, REGISTRY, None, {} if world is None else {"day": world})
 
 

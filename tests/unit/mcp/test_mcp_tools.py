@@ -16,13 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import examples
-from pumice.answers.desk import Desk
-from pumice.answers.waiting import WaitingAnswer
+from pumice.answers.service import Answers
 from pumice.framework.registry import default_registry
 from pumice.history.lines import Evicting
 from pumice.history.stories import Told
 from pumice.mcp import bounds, tools
-from pumice.mcp.knowledge import DeskKnowledge
+from pumice.mcp.knowledge import LocalKnowledge
 from pumice.mcp.tools import TOOLS, Answered, Tools
 from pumice.saved.cycle import SavedCycle
 from pumice.testing import job, node, queue
@@ -52,7 +51,7 @@ tiers:
 """
 
 
-def cluster() -> Desk:
+def cluster() -> Answers:
     """A job that runs, one that waits for room, and one whose texts are hostile."""
     return desk(
         queue("small", weight=1),
@@ -64,7 +63,7 @@ def cluster() -> Desk:
     )
 
 
-def everything(known: Desk) -> SavedCycle:
+def everything(known: Answers) -> SavedCycle:
     """All that the next cycle depends on."""
     return known.cycle.record()
 
@@ -83,14 +82,14 @@ def asked(coroutine: Coroutine[Any, Any, Answered]) -> Answered:
     return asyncio.run(coroutine)
 
 
-def asking(known: Desk, name: str, /, told: Told | None = None, **arguments: Any) -> Answered:
+def asking(known: Answers, name: str, /, told: Told | None = None, **arguments: Any) -> Answered:
     async def ask() -> Answered:
-        return await Tools(DeskKnowledge(known), REGISTRY, told).call(name, arguments)
+        return await Tools(LocalKnowledge(known), REGISTRY, told).call(name, arguments)
 
     return asked(ask())
 
 
-def answer(known: Desk, name: str, **arguments: Any) -> Any:
+def answer(known: Answers, name: str, **arguments: Any) -> Any:
     found = asking(known, name, **arguments)
     assert not found.failed, found.data
     assert found.data["about"] == bounds.MARK
@@ -173,7 +172,7 @@ def test_whatever_is_asked_there_is_an_answer_and_the_cluster_stays_as_it_is(nam
     before = everything(known)
 
     async def ask() -> Answered:
-        return await Tools(DeskKnowledge(known), REGISTRY).call(name, arguments)
+        return await Tools(LocalKnowledge(known), REGISTRY).call(name, arguments)
 
     found = asked(ask())
     assert found.failed == ("error" in found.data)
@@ -248,8 +247,8 @@ def test_every_answer_has_at_most_1500_tokens_however_large_the_cluster_is() -> 
 
 
 def test_who_asks_too_much_at_once_is_told_when_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Slow(DeskKnowledge):
-        async def waiting(self, queue: str, namespace: str, most: int) -> WaitingAnswer:
+    class Slow(LocalKnowledge):
+        async def ask(self, question: Any, parameters: Any = None, body: Any = None) -> Any:
             await asyncio.sleep(60)
             raise AssertionError
 

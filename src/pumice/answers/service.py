@@ -14,9 +14,9 @@ import msgspec
 from pumice.answers.candidates import candidates
 from pumice.answers.fairness import FairnessAnswer, fairness_of
 from pumice.answers.finding import NoSuchThing, find_job, find_queue
-from pumice.answers.sight import VisibleNames
 from pumice.answers.standing import Snapshot, Standing, snapshot_of, standing_of
 from pumice.answers.tried import Evicted, QueueEffect, TriedJob, TryAnswer
+from pumice.answers.visibility import VisibleNames
 from pumice.answers.waiting import JobRow, Obstacles, WaitingAnswer, is_waiting, job_rows
 from pumice.answers.what_if.applying import there_is
 from pumice.answers.what_if.instant import WhatIfQuestion
@@ -47,7 +47,7 @@ MOST_ROWS: Final = 1000
 
 
 @dataclass(slots=True)
-class Desk:
+class Answers:
     """Answers questions about one instant of a cluster. Each costs a dry cycle; nothing is changed by any."""
 
     cycle: NextCycle
@@ -57,11 +57,11 @@ class Desk:
     learned: Learned | None = None
     """What the past says of run times, if anybody listened."""
     forecasts: Forecasts | None = None
-    """Where it is kept when everybody starts, for a desk that is asked again and again."""
+    """Where it is kept when everybody starts, for answers that are asked again and again."""
 
     @classmethod
-    def of_loop(cls, loop: Loop, learned: Learned | None = None, forecasts: Forecasts | None = None) -> Desk:
-        """A desk over what a running scheduler knows."""
+    def of_loop(cls, loop: Loop, learned: Learned | None = None, forecasts: Forecasts | None = None) -> Answers:
+        """Return the answers of what a running scheduler knows."""
         begun = NextCycle(loop.state, loop.assembly, loop.runtime, loop.shard, loop.environment or {})
         return cls(begun, loop.watchdog, learned=learned, forecasts=forecasts)
 

@@ -1,10 +1,10 @@
-"""The other side of the door: answers of the scheduler for a user, or what his own objects say."""
+"""The client of the answers API; without a scheduler that answers, what the user's own objects say."""
 
 from __future__ import annotations
 
 import io
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -12,29 +12,25 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from pumice.answers.fairness import FairnessAnswer
+from pumice.answers import questions
 from pumice.answers.finding import NoSuchThing, find_job, find_queue
 from pumice.answers.from_objects import ToldEvent, standing_of_object, why_of_objects
+from pumice.answers.questions import AboutQueues, AboutWhy, Question
 from pumice.answers.standing import Standing
-from pumice.answers.tried import TryAnswer
-from pumice.answers.waiting import WaitingAnswer
-from pumice.answers.what_if.effects import WhatIfAnswer
-from pumice.answers.what_if.supposition import WhatIf
-from pumice.answers.when.answer import WhenAnswer
 from pumice.answers.why import WhyAnswer
 from pumice.clock import SystemClock
 from pumice.errors import PumiceError, decoder_words
 from pumice.kube.client import KubeClient
 from pumice.kube.credentials import Credentials
-from pumice.kube.door_document import QueuesAnswer
 from pumice.kube.errors import ApiRefused, Unreachable
 from pumice.kube.kinds import RESOURCES
+from pumice.kube.openapi import VERSION
 from pumice.model import api, native
 from pumice.model.api import make_known
 from pumice.model.events import Seen
 from pumice.state.cluster import ClusterState
 
-T = TypeVar("T")
+R = TypeVar("R")
 NAMESPACE: Final = "kube-public"
 NAME: Final = "pumice-answers"
 """The ConfigMap that says where the scheduler answers; everybody who is signed in may read it."""
@@ -43,7 +39,7 @@ TRIES: Final = 6
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
-class NoDoor(PumiceError):
+class NoScheduler(PumiceError):
     """No scheduler answers; says why."""
 
 
@@ -80,68 +76,41 @@ make_known(_Map, _Error, _Events)
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class AnswersClient:
     """Asks for one user."""
 
     credentials: Credentials
     server: str = ""
     """Where the scheduler answers; nothing: where the ConfigMap says."""
 
+    async def ask(self, question: Question[R], parameters: msgspec.Struct | None = None, body: Any = None) -> R:
+        """Return the scheduler's answer.
+
+        :raises PumiceError: no scheduler answers, or not this.
+        """
+        given = msgspec.to_builtins(parameters) if parameters is not None else {}
+        query = [
+            (name, str(one)) for name, value in given.items() for one in (value if isinstance(value, list) else [value])
+        ]
+        return await self._ask(question, [(name, text) for name, text in query if text], body)
+
     async def why(self, job: str, namespace: str, *, when: bool = True) -> WhyAnswer:
-        """Why a job waits, and *when* it will likely start: the scheduler's answer, else what its objects say.
+        """Return why a job waits, and *when* it will likely start: the scheduler's answer, else what its objects say.
 
         :raises PumiceError: neither can be had.
         """
+        name = job.rpartition("/")[2]
         try:
-            query = {"job": job.rpartition("/")[2], "namespace": namespace, **({} if when else {"when": "no"})}
-            return await self._ask("GET", "/v1/why", WhyAnswer, query=query)
-        except NoDoor as no:
+            return await self.ask(questions.WHY, AboutWhy(namespace, name, when="" if when else "no"))
+        except NoScheduler as no:
             return await self._from_objects(job, namespace, str(no))
 
-    async def when(self, job: str, namespace: str) -> WhenAnswer:
-        """When a job will likely start.
-
-        :raises PumiceError: no scheduler answers, or not this.
-        """
-        query = {"job": job.rpartition("/")[2], "namespace": namespace}
-        return await self._ask("GET", "/v1/when", WhenAnswer, query=query)
-
-    async def attempt(self, objects: Sequence[api.AnyObject], *, when: bool = True) -> TryAnswer:
-        """What would become of a job, and *when* it would start.
-
-        :raises PumiceError: no scheduler answers, or not this.
-        """
-        body = {"objects": [{**msgspec.to_builtins(obj), "kind": obj.kind_name} for obj in objects]}
-        return await self._ask("POST", "/v1/try", TryAnswer, query=None if when else {"when": "no"}, body=body)
-
-    async def what_if(self, asked: WhatIf) -> WhatIfAnswer:
-        """What would be decided otherwise.
-
-        :raises PumiceError: no scheduler answers, or not this.
-        """
-        return await self._ask("POST", "/v1/what-if", WhatIfAnswer, body=asked)
-
     async def standing(self, queue: str) -> Standing:
-        """How a queue stands.
+        """Return how a queue stands.
 
         :raises PumiceError: no scheduler answers, or not this.
         """
-        return (await self._ask("GET", "/v1/queues", QueuesAnswer, query={"queue": queue})).queues[0]
-
-    async def fairness(self) -> FairnessAnswer:
-        """Who is short of his part while others borrow.
-
-        :raises PumiceError: no scheduler answers, or not this.
-        """
-        return await self._ask("GET", "/v1/fairness", FairnessAnswer)
-
-    async def waiting(self, queue: str, namespace: str, most: int) -> WaitingAnswer:
-        """Who waits, as far as the user may see it.
-
-        :raises PumiceError: no scheduler answers, or not this.
-        """
-        query = {"queue": queue, "namespace": namespace, "limit": str(most)}
-        return await self._ask("GET", "/v1/waiting", WaitingAnswer, query=query)
+        return (await self.ask(questions.QUEUES, AboutQueues([queue]))).queues[0]
 
     async def cluster(self, namespace: str, kinds: Sequence[str] = ("Queue", "PodGroup", "Pod")) -> ClusterState:
         """The jobs of a namespace (of all, if it is empty) and the queues, as far as the user may list them.
@@ -158,7 +127,7 @@ class Asker:
         """
         try:
             return await self.standing(queue)
-        except NoDoor as no:
+        except NoScheduler as no:
             found = find_queue(await self.queues(), queue)
             say(f"no scheduler answers, so this is what the queue's object says: {no}")
             return standing_of_object(found)
@@ -177,17 +146,15 @@ class Asker:
             raise AnswerDenied("; ".join(unseen))
         return state
 
-    # -- the door ---------------------------------------------------------------------------------------------------
-    async def _ask(
-        self, method: str, path: str, kind: type[T], *, query: Mapping[str, str] | None = None, body: Any = None
-    ) -> T:
-        server, authority = await self._door()
+    # -- the API ----------------------------------------------------------------------------------------------------
+    async def _ask(self, question: Question[R], query: Sequence[tuple[str, str]], body: Any) -> R:
+        server, authority = await self._address()
         token = (await self.credentials.load()).token
         if not token.startswith("Bearer "):
-            raise NoDoor("the kubeconfig has no token to show to the scheduler, only a certificate or a password")
+            raise NoScheduler("the kubeconfig has no token to show to the scheduler, only a certificate or a password")
         parts = urlsplit(server)
         if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
-            raise NoDoor(f"{server}: a token is sent encrypted (https) or to this machine, and not otherwise")
+            raise NoScheduler(f"{server}: a token is sent encrypted (https) or to this machine, and not otherwise")
         context = ssl.create_default_context(cadata=authority or None) if parts.scheme == "https" else False
         timeout = aiohttp.ClientTimeout(total=30)
         said = ""
@@ -197,8 +164,8 @@ class Asker:
                 async with (
                     aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
                     session.request(
-                        method,
-                        server.rstrip("/") + path,
+                        question.method,
+                        f"{server.rstrip('/')}/{VERSION}/{question.name}",
                         params=query,
                         data=io.BytesIO(msgspec.json.encode(body)) if body is not None else None,
                         headers={"Authorization": token},
@@ -206,34 +173,34 @@ class Asker:
                 ):
                     status, content = answer.status, await answer.read()
             except (aiohttp.ClientError, TimeoutError, OSError) as exc:
-                raise NoDoor(f"{server}: {type(exc).__name__} {exc}".rstrip()) from exc
+                raise NoScheduler(f"{server}: {type(exc).__name__} {exc}".rstrip()) from exc
             if status == 200:
                 try:
-                    return msgspec.json.decode(content, type=kind)
+                    return msgspec.json.decode(content, type=question.answer)
                 except msgspec.MsgspecError as exc:
-                    raise NoDoor(f"{server}: does not answer as a scheduler does: {decoder_words(exc)}") from exc
+                    raise NoScheduler(f"{server}: does not answer as a scheduler does: {decoder_words(exc)}") from exc
             said = _error(content, status)
             if status in (403, 404, 413, 422):
                 raise NoSuchThing(said) if status == 404 else AnswerDenied(said)
             if status != 503:
                 break
-        raise NoDoor(f"{server}: {said}")
+        raise NoScheduler(f"{server}: {said}")
 
-    async def _door(self) -> tuple[str, str]:
+    async def _address(self) -> tuple[str, str]:
         if self.server:
             return self.server, ""
         try:
             async with KubeClient(self.credentials, connections=2) as client:
                 found = await client.request("GET", f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}", timeout=10)
         except (ApiRefused, Unreachable) as exc:
-            raise NoDoor(f"no scheduler says where it answers: {exc}") from exc
+            raise NoScheduler(f"no scheduler says where it answers: {exc}") from exc
         data = msgspec.json.decode(found, type=_Map).data
         if not data.get("server"):
-            raise NoDoor(f"ConfigMap {NAMESPACE}/{NAME}: has no key 'server'")
+            raise NoScheduler(f"ConfigMap {NAMESPACE}/{NAME}: has no key 'server'")
         return data["server"], data.get("ca.crt", "")
 
     # -- without it -------------------------------------------------------------------------------------------------
-    async def _from_objects(self, name: str, namespace: str, no_door: str) -> WhyAnswer:
+    async def _from_objects(self, name: str, namespace: str, no_scheduler: str) -> WhyAnswer:
         async with KubeClient(self.credentials, connections=8) as client:
             state, unseen = await _listed(client, namespace, ("Queue", "PodGroup", "Pod"))
             job = find_job(state, name, namespace)
@@ -250,7 +217,7 @@ class Asker:
                 ]
             except ApiRefused as exc:
                 unseen.append(f"events: {exc}")
-        return why_of_objects(state, job, events=events, unseen=[f"the scheduler: {no_door}", *unseen])
+        return why_of_objects(state, job, events=events, unseen=[f"the scheduler: {no_scheduler}", *unseen])
 
 
 async def _listed(client: KubeClient, namespace: str, kinds: Sequence[str]) -> tuple[ClusterState, list[str]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class Probes:
     """What the endpoints ask. Each may be called from any thread."""
 
     trouble: Callable[[], str]

@@ -20,18 +20,20 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pumice.answers.desk import Desk
+from pumice.answers import questions
+from pumice.answers.question_queue import NoAnswer
+from pumice.answers.questions import QUESTIONS, AboutJob, as_submitted
+from pumice.answers.service import Answers
 from pumice.answers.what_if import instant
 from pumice.answers.what_if.sides import play
 from pumice.answers.what_if.supposition import read_what_if
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
-from pumice.kube.asking import AnswerDenied, Asker, NoDoor
+from pumice.kube.api import AT_ONCE, MOST_BYTES, serve_answers
+from pumice.kube.api_client import AnswerDenied, AnswersClient, NoScheduler
 from pumice.kube.credentials import Access, Credentials
-from pumice.kube.door import AT_ONCE, MOST_BYTES, serve_door
-from pumice.kube.door_document import QUESTIONS, door_document
-from pumice.kube.service import NoCycle
+from pumice.kube.openapi import openapi_document
 from pumice.kube.serving import serve
 from pumice.model.events import Seen
 from pumice.scheduler.assembly import assemble, catalogue_of
@@ -79,7 +81,7 @@ class Api:
         ]
 
 
-def desk() -> Desk:
+def desk() -> Answers:
     """Two teams in one queue; alice's job waits behind what the other team runs."""
     registry = default_registry()
     tiers = [{"plugins": [{"name": n} for n in ("priority", "gang", "predicates", "proportion", "nodeorder")]}]
@@ -90,7 +92,7 @@ def desk() -> Desk:
     mine = job("mine", namespace="team-a", tasks=2, cpu=2)
     for obj in flat([queue("default"), node("node-7", cpu=4), others, mine]):
         state.apply(Seen(obj))
-    return Desk(NextCycle(state, assemble(conf, registry), Runtime()))
+    return Answers(NextCycle(state, assemble(conf, registry), Runtime()))
 
 
 class Asks:
@@ -113,7 +115,7 @@ def talk(story: Callable[[Asks, Api], Any], ask: Any = None, monkeypatch: pytest
     """A story at the door."""
     known = desk()
 
-    def at_once(question: Callable[[Desk], Any]) -> Future[Any]:
+    def at_once(question: Callable[[Answers], Any]) -> Future[Any]:
         future: Future[Any] = Future()
         try:
             future.set_result(question(known))
@@ -127,7 +129,7 @@ def talk(story: Callable[[Asks, Api], Any], ask: Any = None, monkeypatch: pytest
         credentials = _Fixed(where)
         tasks = [
             asyncio.create_task(serve(opened, api.routes())),
-            asyncio.create_task(serve_door(door, ask or at_once, credentials)),
+            asyncio.create_task(serve_answers(door, ask or at_once, credentials)),
         ]
         try:
             async with aiohttp.ClientSession() as session:
@@ -319,7 +321,7 @@ def test_a_job_that_is_not_there_is_not_found_and_a_question_without_one_is_none
 
 def test_a_replica_that_does_not_lead_says_so_and_when_to_come_again() -> None:
     def idle(question: Any) -> Future[Any]:
-        raise NoCycle("this replica does not lead, rep1 does")
+        raise NoAnswer("this replica does not lead, rep1 does")
 
     async def story(asks: Asks, api: Api) -> None:
         status, told, headers = await asks(WHY, "root-token")
@@ -353,7 +355,7 @@ def test_one_user_has_only_so_many_questions_open() -> None:
         assert status == 429
         assert "questions open" in told["error"]
         for future in waiting:
-            future.set_exception(NoCycle("over"))
+            future.set_exception(NoAnswer("over"))
         assert {answer[0] for answer in await asyncio.gather(*open_)} == {503}
 
     talk(story, ask=never)
@@ -362,21 +364,23 @@ def test_one_user_has_only_so_many_questions_open() -> None:
 # -- the other side ---------------------------------------------------------------------------------------------------
 def test_who_asks_gets_the_answer_or_is_told_why_there_is_none() -> None:
     async def story(asks: Asks, api: Api) -> None:
-        alice = Asker(_Fixed("http://127.0.0.1:9", "alice-token"), asks.url)
+        alice = AnswersClient(_Fixed("http://127.0.0.1:9", "alice-token"), asks.url)
         why = await alice.why("mine", "team-a")
         assert (why.explanation.job, why.source) == ("team-a/mine", "scheduler")
-        assert why.when == await alice.when("mine", "team-a")
-        tried = await alice.attempt(flat([job("new", namespace="team-a", tasks=1, cpu=1)]))
+        assert why.when == await alice.ask(questions.WHEN, AboutJob("team-a", "mine"))
+        tried = await alice.ask(
+            questions.TRY, body=as_submitted(flat([job("new", namespace="team-a", tasks=1, cpu=1)]))
+        )
         assert tried.jobs[0].job == "team-a/new"
         with pytest.raises(AnswerDenied, match="alice may not get queues"):
             await alice.standing("default")
-        with pytest.raises(NoDoor, match="has no token"):
-            await Asker(_Fixed("http://127.0.0.1:9"), asks.url).standing("default")
-        with pytest.raises(NoDoor, match="encrypted"):
-            await Asker(_Fixed("http://127.0.0.1:9", "x"), "http://scheduler.example:80").standing("default")
-        with pytest.raises(NoDoor, match="no scheduler says where it answers"):
-            await Asker(_Fixed("http://127.0.0.1:9", "x")).standing("default")
-        root = Asker(_Fixed("http://127.0.0.1:9", "root-token"), asks.url)
+        with pytest.raises(NoScheduler, match="has no token"):
+            await AnswersClient(_Fixed("http://127.0.0.1:9"), asks.url).standing("default")
+        with pytest.raises(NoScheduler, match="encrypted"):
+            await AnswersClient(_Fixed("http://127.0.0.1:9", "x"), "http://scheduler.example:80").standing("default")
+        with pytest.raises(NoScheduler, match="no scheduler says where it answers"):
+            await AnswersClient(_Fixed("http://127.0.0.1:9", "x")).standing("default")
+        root = AnswersClient(_Fixed("http://127.0.0.1:9", "root-token"), asks.url)
         assert (await root.standing("default")).queue == "default"
 
     talk(story)
@@ -427,8 +431,8 @@ def test_what_if_is_answered_to_who_may_see_everything(monkeypatch: pytest.Monke
         ):
             status, told, _headers = await ask("/v1/what-if", "root-token", wrong)
             assert (status, said in told["error"]) == (code, True), told
-        known = Asker(_Fixed(ask.url, "root-token"), ask.url)
-        assert (await known.what_if(read_what_if(supposed))).job is not None
+        known = AnswersClient(_Fixed(ask.url, "root-token"), ask.url)
+        assert (await known.ask(questions.WHAT_IF, body=read_what_if(supposed))).job is not None
 
     talk(story, monkeypatch=monkeypatch)
 
@@ -464,7 +468,7 @@ def test_the_document_is_what_is_asked_and_answered(monkeypatch: pytest.MonkeyPa
 
     async def story(ask: Asks, _: Api) -> None:
         status, document, _headers = await ask("/v1/openapi.json")
-        assert (status, document) == (200, json.loads(msgspec.json.encode(door_document())))
+        assert (status, document) == (200, json.loads(msgspec.json.encode(openapi_document())))
         for question in QUESTIONS:
             path = f"/v1/{question.name}"
             said = document["paths"][path][question.method.lower()]["responses"]
@@ -482,5 +486,5 @@ def test_the_document_is_what_is_asked_and_answered(monkeypatch: pytest.MonkeyPa
 
 def test_the_document_in_the_docs_is_the_one_that_is_served() -> None:
     file = Path(__file__).parents[3] / "docs" / "reference" / "answers-v1.json"
-    written = msgspec.json.format(msgspec.json.encode(door_document()), indent=1) + b"\n"
+    written = msgspec.json.format(msgspec.json.encode(openapi_document()), indent=1) + b"\n"
     assert file.read_bytes() == written, "write it anew: python tools/write_api.py"
