@@ -42,8 +42,8 @@ def test_the_readme_quotes_the_example_cycle(pumice: Pumice) -> None:
 
 
 def test_every_command_that_the_readme_names_exists(pumice: Pumice) -> None:
-    named = set(re.findall(r"(?:`|\$ )pumice ([a-z]+)", README))
-    known = set(re.findall(r"^\W*([a-z]+)  ", pumice("--help").out, re.MULTILINE))
+    named = set(re.findall(r"(?:`|\$ )pumice ([a-z]+(?:-[a-z]+)*)", README))
+    known = set(re.findall(r"^\W*([a-z]+(?:-[a-z]+)*)  ", pumice("--help").out, re.MULTILINE))
     assert named
     assert named <= known
 
