@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +20,27 @@ def test_a_new_plugin_passes_its_own_test(pumice: Pumice, tmp_path: Path) -> Non
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", "spot-first"]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "2 passed" in ran.stdout
+    assert "3 passed" in ran.stdout
+
+
+@pytest.mark.slow
+def test_a_new_plugin_is_installed_as_a_package(pumice: Pumice, tmp_path: Path) -> None:
+    pumice("plugin", "new", "spot-first", "--dir", tmp_path)
+    folder, site = tmp_path / "spot-first", tmp_path / "site"
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*install, "--target", str(site), str(folder)], check=True, cwd=tmp_path)
+    assert (site / "spot_first.py").is_file()
+    command = [sys.executable, "-c", "from pumice.cli.entry import main; main()", "cycle", str(folder / "cluster.yaml")]
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    ran = subprocess.run(
+        [*command, "--conf", str(folder / "scheduler.conf"), "-o", "json"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert len(json.loads(ran.stdout)["binds"]) == 5
 
 
 def test_a_new_plugin_runs_in_a_cycle_with_its_own_conf(pumice: Pumice, tmp_path: Path) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -27,20 +30,22 @@ def blocks(language: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def guide(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def guide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """Everything that the guide's code defines, after running it from top to bottom. Indented blocks go on a class."""
     joined = ""
     for block in blocks("python"):
         joined += block if block.startswith("    ") else f"\n\n{block}"
     before = default_registry()
     set_default_registry(before.copy())
-    names: dict[str, Any] = {"__name__": "guide"}
+    module = ModuleType("guide")
+    names: dict[str, Any] = vars(module)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "guide", module)  # its classes can be pickled
         patch.chdir(tmp_path_factory.mktemp("guide"))
         exec(compile(joined, str(GUIDE), "exec"), names)
-    names["registry"] = default_registry()
-    set_default_registry(before)
-    return names
+        names["registry"] = default_registry()
+        set_default_registry(before)
+        yield names
 
 
 TESTS = re.findall(r"^def (test_\w+)\((scenario)?\)", TEXT, flags=re.MULTILINE)

@@ -31,6 +31,7 @@ def test_the_recipes_work_on_a_copy(tmp_path: Path) -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text()
     copy = tmp_path / "copy"
     shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "tools", copy / "tools", ignore=shutil.ignore_patterns("__pycache__", "kube"))
     tests = ["from __future__ import annotations\n"]
     steps = list(STEP.finditer(page))
     for step in steps:
@@ -48,7 +49,11 @@ def test_the_recipes_work_on_a_copy(tmp_path: Path) -> None:
             case _:
                 tests.append(text)
     (copy / "test_recipes_of_the_copy.py").write_text("\n\n".join(tests))
-    env = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(copy / "src"), str(copy / "tools")]),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(copy), str(copy)],
         cwd=copy,

@@ -74,7 +74,7 @@ def test_without_extras_only_what_talks_over_a_network_cannot_be_loaded(core: Pa
 def test_without_extras_a_policy_is_written_tested_simulated_and_explained(core: Path, tmp_path: Path) -> None:
     pumice = core / "pumice"
     run(pumice, "plugin", "new", "rack", cwd=tmp_path)
-    assert "2 passed" in run(core / "python", "-m", "pytest", "-q", "-W", "error", "rack", cwd=tmp_path)
+    assert "3 passed" in run(core / "python", "-m", "pytest", "-q", "-W", "error", "rack", cwd=tmp_path)
     run(pumice, "simulate", "rack/scenario.yaml", "--horizon", "1h", cwd=tmp_path)
     run(pumice, "cycle", DEMO, "--conf", DEMO / "scheduler.conf", "--save", "now.cycle", cwd=tmp_path)
     assert "research/llama" in run(pumice, "why", "research/llama", "now.cycle", "--all", cwd=tmp_path)

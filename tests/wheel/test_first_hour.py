@@ -53,7 +53,7 @@ def test_a_new_plugin_decides_the_same_in_a_cycle_in_the_simulator_and_behind_ht
 
     run(pumice, "plugin", "new", "rack", cwd=home)
     folder = home / "rack"
-    assert "2 passed" in run(scripts / "python", "-m", "pytest", "-q", "-W", "error", "rack", cwd=home)
+    assert "3 passed" in run(scripts / "python", "-m", "pytest", "-q", "-W", "error", "rack", cwd=home)
 
     ours = ("--conf", "scheduler.conf", "--plugins-dir", "plugins")
     cycle = json.loads(run(pumice, "cycle", "cluster.yaml", *ours, "-o", "json", cwd=folder))

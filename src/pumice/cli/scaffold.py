@@ -48,31 +48,52 @@ _TEST = Template('''\
 
 from __future__ import annotations
 
-from pathlib import Path
+from $module import $cls
+from pumice.testing import Scenario, check_plugin, node
 
-from pumice.testing import Scenario
 
-PLUGINS = Path(__file__).parent / "plugins"
+def test_it_keeps_the_rules() -> None:
+    check_plugin($cls, objects=[node("kept", cpu=4, labels={"$name/at-least": "4"})])
 
 
 def test_a_node_is_kept_for_large_tasks(scenario: Scenario) -> None:
-    scenario.plugins_from(PLUGINS)
     scenario.node("free", cpu=4).node("kept", cpu=4, labels={"$name/at-least": "4"})
     scenario.pod("busy", cpu=1, on="free")
     scenario.job("small", tasks=8, min_available=2, cpu=1).job("large", tasks=1, cpu=4)
-    cycle = scenario.run(actions=["enqueue", "allocate"], plugins=["gang", "$name"])
+    cycle = scenario.run(actions=["enqueue", "allocate"], plugins=["gang", $cls])
     assert {node for pod, node in cycle.binds.items() if "small" in pod} == {"free"}
     assert {node for pod, node in cycle.binds.items() if "large" in pod} == {"kept"}
 
 
 def test_the_fuller_node_is_taken_first(scenario: Scenario) -> None:
-    scenario.plugins_from(PLUGINS)
     scenario.node("a-empty", cpu=4).node("b-busy", cpu=4)
     scenario.pod("busy", cpu=2, on="b-busy")
     scenario.job("small", tasks=1, cpu=1)
-    cycle = scenario.run(actions=["enqueue", "allocate"], plugins=["gang", "$name"])
+    cycle = scenario.run(actions=["enqueue", "allocate"], plugins=["gang", $cls])
     assert list(cycle.binds.values()) == ["b-busy"]
 ''')
+
+_PROJECT = Template("""\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "$name"
+version = "0.1.0"
+description = "A scheduling policy for Pumice"
+requires-python = ">=3.11"
+
+[project.entry-points."pumice.plugins"] # found by every Pumice in the same environment
+$name = "$module:$cls"
+
+[tool.hatch.build.targets.wheel]
+only-include = ["plugins/$module.py"]
+sources = ["plugins"]
+
+[tool.pytest.ini_options]
+pythonpath = ["plugins"]
+""")
 
 _CONF = Template("""\
 actions: "enqueue, allocate, backfill"
@@ -185,6 +206,9 @@ $$ pumice simulate scenario.yaml
 $$ pumice extender serve plugins/$module.py --conf scheduler.conf --port 8888
 ```
 
+`pip install .` installs the policy as a package: then a conf may name it wherever Pumice runs. Then leave out
+`--plugins-dir`, and `pluginsDir` in `scenario.yaml`.
+
 1. Its tests, on clusters of a few lines.
 2. One cycle: who goes where, who waits and why. `pumice run` takes the same options and schedules a real cluster.
 3. Twelve hours in the simulator, beside the default configuration: jobs that need a whole node wait less. `--report
@@ -229,6 +253,7 @@ def new_plugin(name: str, directory: Path) -> list[Path]:
     texts = {
         folder / "plugins" / f"{module}.py": _PLUGIN.substitute(words),
         folder / f"test_{module}.py": _TEST.substitute(words),
+        folder / "pyproject.toml": _PROJECT.substitute(words),
         folder / "scheduler.conf": _CONF.substitute(words),
         folder / "extender.conf": _EXTENDER_CONF.substitute(words),
         folder / "cluster.yaml": _cluster(name),

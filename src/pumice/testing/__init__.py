@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pumice.testing.builders import cluster, job, node, pod, priority_class, queue
+    from pumice.testing.check import check_plugin
     from pumice.testing.cycle import Cycle, Why
     from pumice.testing.scenario import ConfWarning, Scenario
     from pumice.testing.sessions import session, task_of
@@ -21,6 +22,7 @@ __all__ = [
     "Cycle",
     "Scenario",
     "Why",
+    "check_plugin",
     "cluster",
     "job",
     "node",
@@ -33,6 +35,7 @@ __all__ = [
 
 _HOME = {
     "builders": ("cluster", "job", "node", "pod", "priority_class", "queue"),
+    "check": ("check_plugin",),
     "cycle": ("Cycle", "Why"),
     "scenario": ("ConfWarning", "Scenario"),
     "sessions": ("session", "task_of"),
