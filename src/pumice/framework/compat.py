@@ -110,12 +110,8 @@ class Compat:
     """Tasks without GPUs prefer nodes with a partly used GPU (D3)."""
     kai_narrow_topology: bool = False
     """A required level is not met where all nodes in question lie in one domain below it."""
-    kai_gpu_counts: bool = False
-    """A node with promises on two GPUs loses a GPU when the only task on a shared one is evicted."""
     kai_forgotten_promises: bool = False
     """Who was evicted may take the room again that he was evicted for (D13)."""
-    kai_promise_kept: bool = False
-    """A victim that waits for one node and would go back to another keeps its promise, whoever was given the room."""
     kai_over_share: bool = False
     """A queue is above its share only if it is so in every resource."""
     kai_any_excess: bool = False

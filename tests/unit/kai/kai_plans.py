@@ -30,9 +30,9 @@ def world(
     return world_of(session.open())
 
 
-def twice_evicted(compat: str | None) -> str:
+def twice_evicted() -> str:
     """Where a pod of n2 is promised room that was first to go to n1, and then back to n2."""
-    seen = world(node("n1", gpu=2), node("n2", gpu=2), queue("q"), job("old", "q", on=("n2",)), compat=compat)
+    seen = world(node("n1", gpu=2), node("n2", gpu=2), queue("q"), job("old", "q", on=("n2",)))
     n1, n2 = (seen.state.table.by_name[name] for name in ("n1", "n2"))
     (task,) = seen.tasks.values()
     first = ChangePlan(seen)
@@ -49,7 +49,7 @@ def twice_evicted(compat: str | None) -> str:
     return landed
 
 
-def fraction_evicted_beside_promises(compat: str | None) -> tuple[float, float]:
+def fraction_evicted_beside_promises() -> tuple[float, float]:
     """Idle GPUs of a node, and those being released, when the only task on a shared GPU of it is evicted.
 
     Two others of its four GPUs are promised to somebody else by then.
@@ -57,7 +57,6 @@ def fraction_evicted_beside_promises(compat: str | None) -> tuple[float, float]:
     seen = world(
         *(node("n1", gpu=4), queue("q"), job("whole", "q", on=("n1", "n1"), pods=2)),
         *(job("part", "q", on=("n1",), fraction="0.5"), job("next", "q", pods=1, gpu="2", minute=1)),
-        compat=compat,
     )
     at = seen.state.table.by_name["n1"]
     tasks = {t.name: t for t in seen.tasks.values()}
@@ -69,9 +68,9 @@ def fraction_evicted_beside_promises(compat: str | None) -> tuple[float, float]:
     return seen.nodes.idle_gpus(at.row), seen.nodes.releasing_gpus(at.row)
 
 
-def undone_move(compat: str | None) -> float:
+def undone_move() -> float:
     """The used part of a GPU after its only task was moved to another of the node, and all was taken back."""
-    seen = world(node("n1", gpu=2), queue("q"), job("part", "q", on=("n1",), fraction="0.5"), compat=compat)
+    seen = world(node("n1", gpu=2), queue("q"), job("part", "q", on=("n1",), fraction="0.5"))
     at = seen.state.table.by_name["n1"]
     (task,) = seen.tasks.values()
     plan = ChangePlan(seen)

@@ -24,21 +24,16 @@ def test_a_required_level_is_met_although_one_node_alone_may_get_room(compat: st
     assert {got["high-0"], got["high-1"]} == {does}
 
 
-@pytest.mark.parametrize(("compat", "lands"), [(None, "n2"), ("kai", "n1")])
-def test_a_victim_that_would_return_before_it_got_away_is_promised_the_place_that_was_found(
-    compat: str | None, lands: str
-) -> None:
-    assert twice_evicted(compat) == lands
+def test_a_victim_that_would_return_before_it_got_away_is_promised_the_place_that_was_found() -> None:
+    assert twice_evicted() == "n2"
 
 
-@pytest.mark.parametrize(("compat", "counts"), [(None, (1, 1)), ("kai", (0, 1))])
-def test_promises_on_a_node_do_not_take_a_gpu_from_it(compat: str | None, counts: tuple[int, int]) -> None:
-    assert fraction_evicted_beside_promises(compat) == counts
+def test_promises_on_a_node_do_not_take_a_gpu_from_it() -> None:
+    assert fraction_evicted_beside_promises() == (1, 1)
 
 
-@pytest.mark.parametrize(("compat", "used"), [(None, 0.5), ("kai", 1.0)])
-def test_a_move_between_gpus_that_is_taken_back_leaves_nothing_behind(compat: str | None, used: float) -> None:
-    assert undone_move(compat) == used
+def test_a_move_between_gpus_that_is_taken_back_leaves_nothing_behind() -> None:
+    assert undone_move() == 0.5
 
 
 @pytest.mark.parametrize(("compat", "served"), [(None, "modest-0"), ("kai", "more-0")])

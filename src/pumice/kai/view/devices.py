@@ -14,13 +14,11 @@ class SharedGpu:
     are on their way out and nobody waits for it, and owed by what is being released while only promises are on it.
     """
 
-    __slots__ = ("holds", "marked")
+    __slots__ = ("holds",)
 
     def __init__(self) -> None:
         self.holds: dict[str, tuple[int, bool, bool]] = {}
         """What is booked -> (MiB, is promised, is being released)."""
-        self.marked = False
-        """Does it count as being released, in KAI's way of counting?"""
 
     @property
     def allocated(self) -> int:
@@ -46,37 +44,6 @@ class SharedGpu:
         if not held:
             return 0, -1
         return -1, int(all(held) and not promised)
-
-    def counted_on(self, m: int, marks: tuple[bool, bool], sign: int, room: int) -> tuple[int, int]:
-        """As KAI counts: how idle and released GPUs of the node change when *m* MiB came (+1) or went (-1).
-
-        *room*: GPUs of the node less those that are idle, used or promised. KAI counts a GPU as idle only while that is
-        not below 0, so that promises on other GPUs of the node make it lose one.
-        """
-        promised, leaving = marks
-        used, releasing = self.used, self.releasing
-        if promised:
-            before = (used - m, releasing + m) if sign > 0 else (used + m, releasing - m)
-            alone = before[0] == before[1] or (sign < 0 and used == 0 and releasing == 0)
-            return 0, -sign if alone else 0
-        if sign > 0:
-            return self._came(m, leaving, room)
-        idle = 1 if used <= 0 and room >= 0 else 0
-        if leaving:
-            return idle, self._mark(False) if used <= 0 else 0
-        return idle, self._mark(True) if used and used == releasing else 0
-
-    def _came(self, m: int, leaving: bool, room: int) -> tuple[int, int]:
-        if leaving:
-            whole = self.used == self.releasing
-            return -1 if whole and room < 0 else 0, self._mark(True) if whole else 0
-        return -1 if self.used <= m and room < 0 else 0, self._mark(False)
-
-    def _mark(self, marked: bool) -> int:
-        if self.marked == marked:
-            return 0
-        self.marked = marked
-        return 1 if marked else -1
 
     @property
     def is_held(self) -> bool:

@@ -22,11 +22,6 @@ def gpu_memory(node: Node) -> int | None:
     return memory - memory % 100
 
 
-def gpu_count(node: Node) -> int | None:
-    """GPUs of a node, whatever it offers; None where no label tells."""
-    return whole_number(node.labels.get(keys.GPU_COUNT_LABEL, ""), most=10**9 - 1)
-
-
 def is_divided(node: Node, instances: Iterable[int]) -> bool:
     """Are its GPUs divided into MIG instances? As its labels say, else where it has such; *instances*: their names."""
     said = node.labels.get(keys.MIG_ENABLED)

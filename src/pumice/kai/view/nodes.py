@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.kai.view.devices import ClaimHolds, SharedGpu, booking_marks, held_together
-from pumice.kai.view.gpu_labels import gpu_count, gpu_memory, is_divided
+from pumice.kai.view.gpu_labels import gpu_memory, is_divided
 from pumice.kai.view.room import KaiRoom
 from pumice.kai.view.stage import TaskStage
 from pumice.kai.view.tasks import GPU_NAMES, TaskView, mig_slices
@@ -40,14 +40,13 @@ class NodeLedger:
         table: NodeTable,
         nodes: Iterable[Node] | None = None,
         *,
-        as_kai: bool = False,
         claimable: Mapping[str, int] | None = None,
     ) -> None:
-        """*nodes*: only these are seen; *as_kai*: GPUs are counted with KAI's mistakes.
+        """*nodes*: only these are seen.
 
         *claimable*: node -> GPUs that are had by device claims; they count where a node has no others.
         """
-        self.table, self.miscounts = table, as_kai
+        self.table = table
         self.nodes = sorted(table.by_name.values() if nodes is None else nodes, key=lambda n: n.name)
         size = table.size
         self.gpu = dim(GPU_NAMES[0])
@@ -73,9 +72,6 @@ class NodeLedger:
             if gpus and not self.allocatable[self.gpu, node.row]:
                 self.by_claim.add(node.row)
                 self.allocatable[self.gpu, node.row] = self.idle[self.gpu, node.row] = gpus * WHOLE
-        self._taken: Ints = self.allocatable[self.gpu] - self.idle[self.gpu]
-        """Whole GPUs that are used or promised, in KAI's way of counting."""
-        self._number: Ints = self.allocatable[self.gpu] // WHOLE
         self.memory: Ints = np.zeros(size, dtype=np.int64)
         self.synced: Bools = np.zeros(size, dtype=np.bool_)
         self.there: Bools = np.zeros(size, dtype=np.bool_)
@@ -93,9 +89,6 @@ class NodeLedger:
             memory = gpu_memory(node)
             self.synced[node.row] = memory is not None
             self.memory[node.row] = memory if memory is not None else UNSYNCED
-            count = gpu_count(node)
-            if count is not None:
-                self._number[node.row] = count
         instances = self._instances()
         self.mig = [(d, mig_slices(dim_name(d))) for d in instances]
         """(dimension, GPUs that an instance counts as) of every kind of MIG instance that a node has."""
@@ -120,7 +113,6 @@ class NodeLedger:
         gpus = task.request.gpus
         leaves = task.stage is TaskStage.RELEASING
         self.add(node.row, ((self.gpu, gpus),), 1, -1 if leaves else 0)
-        self._taken[node.row] -= gpus
 
     @contextmanager
     def promised(self, rooms: Sequence[tuple[TaskView, Node]]) -> Iterator[None]:
@@ -231,16 +223,13 @@ class NodeLedger:
         self.add(row, request.booked, idle, releasing)
         if request.claimed and row in self.by_claim:
             self.claim(row, task, stage, sign)
-        if request.gpus:
-            self._taken[row] += sign * request.gpus
-        elif request.shared is not None and groups:
+        if request.shared is not None and groups:
             self.share_out(row, task, request.shared, stage, groups, sign)
 
     def book_likes(self, tasks: Sequence[TaskView], node: Node) -> None:
         """Add what equal tasks, which ask for no part of a GPU, take of a node."""
         row, request, many = node.row, tasks[0].request, len(tasks)
         self.add(row, request.booked, -many, 0)
-        self._taken[row] += many * request.gpus
         self.tasks.setdefault(row, {}).update((task.uid, task) for task in tasks)
         self.came += [(row, task.uid) for task in tasks]
 
@@ -292,21 +281,8 @@ class NodeLedger:
             after = gpu.whole()
             if not gpu.holds:
                 del gpus[name]
-            idle, releasing = after[0] - before[0], after[1] - before[1]
-            if self.miscounts:
-                in_use = (int(self.idle[self.gpu, row]) + int(self._taken[row])) // WHOLE + len(gpus)
-                idle, releasing = gpu.counted_on(m, (promised, leaving), sign, int(self._number[row]) - in_use)
-            self.idle[self.gpu, row] += idle * WHOLE
-            self.releasing[self.gpu, row] += releasing * WHOLE
-
-    def leave_behind(self, task: TaskView, node: Node) -> None:
-        """What a task that is leaving has on its shared GPUs stays there, although it will be booked again."""
-        self.room.touch(node.row)
-        self.minted += 1
-        for name in task.groups:
-            gpu = self.shared.get(node.row, {}).get(name)
-            if gpu is not None and (hold := gpu.holds.pop(f"{task.uid}/0", None)) is not None:
-                gpu.holds[f"{task.uid}/left-{self.minted}"] = hold
+            self.idle[self.gpu, row] += (after[0] - before[0]) * WHOLE
+            self.releasing[self.gpu, row] += (after[1] - before[1]) * WHOLE
 
     def mint(self, node: Node) -> str:
         """A name for a GPU that is shared from now on."""

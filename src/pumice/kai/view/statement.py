@@ -60,7 +60,7 @@ class ChangePlan:
 
     def pipeline(self, task: TaskView, node: Node, groups: tuple[str, ...] = ()) -> bool:
         """Promise a task room that is being released, or leave a victim where it is; False: a handler objects."""
-        if task.stage is TaskStage.RELEASING and self._was_on(task, node):
+        if task.stage is TaskStage.RELEASING and task.node is node:
             eviction = self._eviction_of(task)
             if eviction is not None and self._is_as_before(eviction, node, groups):
                 self._restore(eviction)
@@ -116,15 +116,6 @@ class ChangePlan:
         self.operations.append(op)
         return True
 
-    def _was_on(self, task: TaskView, node: Node) -> bool:
-        """Was the victim on the node? In KAI also if it was about to go elsewhere when it was evicted again."""
-        world = self._world
-        if task.lost:
-            return False
-        if task.node is node:
-            return True
-        return world.ssn.compat.kai_promise_kept and task.uid in world.nodes.tasks.get(node.row, {})
-
     def _eviction_of(self, task: TaskView) -> ViewChange | None:
         return next(
             (op for op in reversed(self.operations) if op.task is task and op.kind is ChangeKind.EVICT and op.valid),
@@ -179,12 +170,9 @@ class ChangePlan:
             op.second = None
         stage, node, groups, virtual, accepted, zones = op.before
         if op.kind is ChangeKind.EVICT:
-            if task.lost:
-                world.nodes.leave_behind(task, op.node)
-            else:
-                world.nodes.book(task, op.node, TaskStage.RELEASING, task.groups, -1)
+            world.nodes.book(task, op.node, TaskStage.RELEASING, task.groups, -1)
             task.stage, task.node, task.groups, task.virtual, task.accepted = stage, node, groups, virtual, accepted
-            task.tried, task.lost = (), False
+            task.tried = ()
             task.zones = zones
             world.nodes.book(task, op.node, stage, groups, 1)
             world.count(task, 1)
@@ -200,8 +188,6 @@ class ChangePlan:
             if node is not op.node:
                 world.nodes.tasks[op.node.row].pop(task.uid, None)
                 task.tried = task.groups if stage is TaskStage.RELEASING else ()
-            elif stage is TaskStage.RELEASING:
-                task.lost = world.nodes.miscounts
             task.zones = zones
             task.stage, task.node, task.groups, task.virtual, task.accepted = stage, node, groups, virtual, accepted
         world.changed(task)

@@ -99,7 +99,7 @@ class TaskView:
     """One task; whatever it does not have itself it has from the task that it is a view of."""
 
     __slots__ = (
-        *("accepted", "began", "groups", "job", "lost", "node", "podset", "request", "stage", "task", "tried", "uid"),
+        *("accepted", "began", "groups", "job", "node", "podset", "request", "stage", "task", "tried", "uid"),
         *("virtual", "zones"),
     )
 
@@ -126,8 +126,6 @@ class TaskView:
             self.groups = devices.groups_of(task, task.node.row)
         self.tried: tuple[str, ...] = ()
         """Shared GPUs elsewhere that it, on its way out, was to have and did not get; KAI tells these of it."""
-        self.lost = False
-        """Is it leaving a place that KAI, which tried another GPU of the node for it, no longer finds?"""
         self.virtual = False
         """Is its stage of this session's making?"""
         self.accepted: Amounts = NOTHING

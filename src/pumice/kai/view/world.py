@@ -75,7 +75,7 @@ class KaiWorld:
                 state, ssn.runtime.kept, ssn.memory_of("kai/claims").setdefault("promised", {})
             )
         offered = gpu_devices(state, ssn.runtime.kept) if state.kind("ResourceSlice") else None
-        self.nodes = NodeLedger(state.table, seen, as_kai=ssn.compat.kai_gpu_counts, claimable=offered)
+        self.nodes = NodeLedger(state.table, seen, claimable=offered)
         self.nodes.minted = self.settings.minted
         self.calls = Calls([], [], [])
         self.orders = WorldOrders(ssn)
@@ -124,7 +124,7 @@ class KaiWorld:
         store = ssn.runtime.kept
         kept: KeptView | None = store.pop(_KEPT, None)
         lasts = kept is not None and kept.key == self.kept_key and self.claims is None and offered is None
-        lasts = lasts and not self.nodes.miscounts and not self.settings.initial
+        lasts = lasts and not self.settings.initial
         store[_KEPT] = take_in(self, kept if lasts else None)
 
     # -- points -----------------------------------------------------------------------------------------------------
