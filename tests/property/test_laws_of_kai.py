@@ -19,16 +19,13 @@ from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.kai.plugins.proportion.plugin import KaiProportion
 from pumice.kai.plugins.proportion.standing import ClaimOrder
-from pumice.kai.search import solver
-from pumice.kai.search.alone import AloneJobs
 from pumice.kai.search.choice import KaiChoice
 from pumice.kai.search.hopeless import HopelessTasks
 from pumice.kai.search.ordering import WorkOrder
 from pumice.kai.search.placing import Placer
 from pumice.kai.search.runs import JobRun, RankedJobs
 from pumice.kai.search.sieves import Sieve
-from pumice.kai.search.turns import EqualTurns
-from pumice.kai.view import committing, jobs
+from pumice.kai.view import jobs
 from pumice.kai.view.amounts import exceeds
 from pumice.kai.view.point_orders import WorldOrders
 from pumice.kai.view.room import KaiRoom
@@ -214,20 +211,9 @@ def _anew(ranked: RankedJobs) -> dict[str, list[JobRun]]:
     return ranked._runs
 
 
-class _Anew:
-    """An order of victims of which every walk has its own."""
-
-    def __init__(self, make: Callable[[], WorkOrder]) -> None:
-        self.walk = make
-
-    def reaches(self, at: int) -> bool:
-        return bool(self.walk())
-
-
 LONG_WAYS: dict[str, tuple[Any, str, Any]] = {
     "searches that cannot end well are begun": (KaiProportion, "_somebody_may_go", lambda *_: True),
     "victims that leave too few whole GPUs are tried": (Sieve, "might", lambda *_: True),
-    "what is known to hold is played again": (Sieve, "counts_all", property(lambda _: False, lambda *_: None)),
     "tasks that fit nowhere are placed": (HopelessTasks, "fits_nowhere", lambda *_: False),
     "nodes are asked about for every task": (KaiChoice, "again", lambda *_: None),
     "nodes are scored for every task": (KaiChoice, "_first", lambda *_: None),
@@ -235,14 +221,9 @@ LONG_WAYS: dict[str, tuple[Any, str, Any]] = {
     "a job that has no smaller part is searched for as a part": (jobs.JobView, "is_least", False),
     "what a queue may have is asked for every task": (Placer, "_implied", property(lambda _: False, lambda *_: None)),
     "room is looked for on all nodes": (KaiRoom, "fits", lambda room, request, *, now: room._on_all(request, now)),
-    "a job of one task is placed by a plan": (AloneJobs, "bind", lambda *_: False),
-    "whoever may refuse is asked": (KaiWorld, "glances", property(lambda _: {}, lambda *_: None)),
-    "a task is bound by a statement": (committing, "nobody_between", lambda _: False),
     "a job of one task is looked at as any other": (jobs, "_only", lambda *_: (None, 0)),
     "jobs that ask for the same are passed one by one": (WorkOrder, "pass_likes", lambda _: None),
-    "whose turn it is is found among all who wait": (EqualTurns, "tell", lambda *_: False),
     "jobs are put in order for every scenario": (RankedJobs, "runs", _anew),
-    "victims are put in order for every walk": (solver, "SharedOrder", _Anew),
     "claims of queues are compared by who orders them": (
         WorldOrders,
         "claim_keys",

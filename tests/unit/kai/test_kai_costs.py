@@ -36,7 +36,7 @@ def calls(shape: Shape) -> int:
 
 
 @pytest.mark.parametrize(
-    ("made", "most"), [(kai_shapes.allocate, 200), (kai_shapes.preempt, 100), (kai_shapes.consolidation_half, 600)]
+    ("made", "most"), [(kai_shapes.allocate, 300), (kai_shapes.preempt, 100), (kai_shapes.consolidation_half, 600)]
 )
 def test_one_job_more_takes_few_steps(made: Callable[[int, int], Shape], most: int) -> None:
     """On as many nodes as the larger number of jobs needs; of preempt and consolidation every other job runs."""

@@ -6,7 +6,6 @@ from kai_cases import job, node, queue
 from kai_plans import world
 
 from pumice.kai.search.ordering import WorkOrder
-from pumice.kai.search.walks import SharedOrder
 
 
 def test_of_two_queues_that_victims_would_leave_with_nothing_the_one_that_holds_more_gives_first() -> None:
@@ -45,31 +44,3 @@ def test_a_department_that_was_compared_is_judged_by_its_best_queue_from_then_on
     )
     order = WorkOrder(seen, seen.jobs.values())
     assert [j.name for j in order] == ["q0", "r0", "p0", "p1", "r1", "r2", "q1"]
-
-
-def test_a_shared_order_is_walked_as_one_of_its_own_would_be_whatever_is_put_back() -> None:
-    """Jobs are put back at every place where one came out, and at none."""
-    seen = world(
-        *(node("n1", gpu=16), queue("one"), queue("two"), queue("p", parent="one"), queue("q", parent="one")),
-        *(job(f"p{n}", "p", on=("n1",) * (n + 1), pods=n + 1, least=1, minute=n) for n in range(3)),
-        *(job(f"q{n}", "q", on=("n1",), minute=n + 4) for n in range(3)),
-        *(job(f"t{n}", "two", on=("n1",), minute=n + 8) for n in range(2)),
-    )
-
-    def made() -> WorkOrder:
-        return WorkOrder(seen, seen.jobs.values(), victims=True)
-
-    shared, number = SharedOrder(made), len(seen.jobs)
-    for back in range(-1, number):
-        alone, walk = made(), shared.walk()
-        came = []
-        for mine in walk:
-            assert bool(alone)
-            theirs = alone.pop()
-            came.append((mine.name, theirs.name))
-            if len(came) - 1 == back:
-                walk.push(mine)
-                alone.push(theirs)
-        assert not alone
-        assert all(mine == theirs for mine, theirs in came)
-        assert len(came) == number + (back >= 0)

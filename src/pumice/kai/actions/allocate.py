@@ -9,7 +9,6 @@ from pumice.framework.plugin import Action
 from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
 from pumice.kai.search import ordering, placing
-from pumice.kai.search.alone import AloneJobs
 from pumice.kai.search.helping import waiting
 from pumice.kai.search.ordering import WorkOrder
 from pumice.kai.search.placing import Placer
@@ -33,15 +32,9 @@ class KaiAllocate(Action):
         """Serve every job that waits, until nobody can be served."""
         world, placer = world_of(ssn), Placer(ssn)
         _tell_incomplete(world)
-        alone = AloneJobs(ssn, placer.best)
         order = WorkOrder(world, waiting(world, evicting=False), depth=world.settings.depth.get(self.name))
-        try:
-            while order:
-                job = order.pop()
-                if not alone.bind(job):
-                    _place(world, placer, order, job)
-        finally:
-            alone.settle()
+        while order:
+            _place(world, placer, order, order.pop())
 
 
 def _place(world: KaiWorld, placer: Placer, order: WorkOrder, job: JobView) -> None:

@@ -31,7 +31,6 @@ class DynamicResources(Plugin):
         self._world: KaiWorld = world_of(ssn)
         self._world.serves_claims = True
         ssn.add_pre_predicate_fn(self.name, self._possible)
-        self._world.glances[self._possible] = lambda task: not task.task.klass.spec.resource_claims
         claims = self._world.claims
         if claims is not None:
             self._world.steady[self._fits] = lambda task: not task.task.klass.spec.resource_claims

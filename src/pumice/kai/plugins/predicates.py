@@ -73,7 +73,6 @@ class KaiPredicates(Plugin):
         """Class without volumes and claims -> what its tasks ask for, where the largest node could take it."""
         self._spreads, self._any_gpus = not ssn.compat.kai_free_spread, ssn.compat.kai_claimed_gpus
         self._world.steady[self._suits] = lambda task: not self._looks_around(task)
-        self._world.glances[self._possible] = self._surely_possible
         ssn.add_pre_predicate_fn(self.name, self._possible)
         ssn.add_victim_invariant_pre_predicate_fn(self.name, self._possible)
         ssn.add_batch_predicate_fn(self.name, self._suits)

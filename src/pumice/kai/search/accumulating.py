@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from pumice.kai.search.ordering import WorkOrder
 from pumice.kai.search.scenario import VictimScenario
-from pumice.kai.search.walks import Walk
 from pumice.kai.view.amounts import total
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.stage import ACTIVE
@@ -31,7 +31,7 @@ class SearchContext:
     """Victims that were found to be needed for less, as they go together."""
     feasible: Bools
     """Nodes that may take the tasks, victims' nodes aside."""
-    victims: Callable[[], Walk]
+    victims: Callable[[], WorkOrder]
     """A fresh order of victims."""
     accepts: Accept
     """Could it be enough? Asked before a set of victims is tried."""

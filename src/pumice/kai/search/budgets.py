@@ -52,13 +52,6 @@ class SearchBudget:
         self._job -= 1
         self._generator -= 1
 
-    def spends(self) -> bool:
-        """A scenario is to be played: is something left for it? Then it is spent."""
-        if self.left:
-            self.spend()
-            return True
-        return False
-
     @property
     def over(self) -> bool:
         """Is the job's search at its end?"""

@@ -9,7 +9,6 @@ from pumice.framework.points import table as t
 from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
 from pumice.kai.search import ordering, placing, solver
-from pumice.kai.search.glances import Glance
 from pumice.kai.search.ordering import WorkOrder
 from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.search.signatures import Signatures
@@ -74,7 +73,6 @@ def help_in_turn(
     finder = Solver(ssn, action, reaches, admits, valid, most)
     signatures = Signatures(world, one_table)
     invariant = cast(Callable[[TaskView], Verdict], ssn.victim_invariant_pre_predicate)
-    possible_anywhere = Glance(world, t.VICTIM_INVARIANT_PRE_PREDICATE)
     jobs = waiting(world, evicting=True, preemptible_only=preemptible_only)
     order = WorkOrder(world, jobs, depth=world.settings.depth.get(action))
     while order:
@@ -83,8 +81,8 @@ def help_in_turn(
             continue
         if not signatures.worth_trying(job):
             continue
-        chunk = [x for x in world.chunk(job, real=False) if not possible_anywhere(x)]
-        refused = next(((x, said) for x in chunk if not (said := invariant(x))), None) if chunk else None
+        chunk = world.chunk(job, real=False)
+        refused = next(((x, said) for x in chunk if not (said := invariant(x))), None)
         if refused is not None:
             task, said = refused
             text = f"Resources were not found for pod {task.task.key} due to: {said.text}"

@@ -14,7 +14,6 @@ from pumice.framework.points import table as t
 from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
 from pumice.kai.search.choice import KaiChoice
-from pumice.kai.search.glances import Glance
 from pumice.kai.search.hopeless import HopelessTasks, Stuck
 from pumice.kai.view.changes import ChangeKind
 from pumice.kai.view.jobs import JobView
@@ -26,7 +25,7 @@ from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.wording import pod_error, task_error
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.node import Node
-from pumice.model.reason import PASS, Reason, Verdict
+from pumice.model.reason import Reason, Verdict
 
 Bools = npt.NDArray[np.bool_]
 ASKS: Final = (
@@ -51,8 +50,6 @@ class Placer:
         """Are nodes divided only where a member of a job wants a topology?"""
         self._implied = all(map(self._world.only_kai, (t.JOB_WITHIN_CAPACITY, t.TASK_WITHIN_CAPACITY)))
         """What a queue may have of a whole piece it may have of each of its tasks; GPU memory depends on the node."""
-        self._has_capacity = Glance(self._world, t.JOB_WITHIN_CAPACITY)
-        self._is_possible = Glance(self._world, t.PRE_PREDICATE)
         self._prepared = self._world.only_kai(t.PRE_JOB_ALLOCATION)
         """Is nothing to be done before a job is placed that has no topology?"""
         self.best = KaiChoice(ssn)
@@ -67,12 +64,11 @@ class Placer:
         chunk = world.chunk(job, real=not promises)
         if not chunk or (promises and len(chunk) > 1 and self._why_not.fits_nowhere(chunk[0])):
             return False
-        if not self._has_capacity(job):
-            said = ssn.job_within_capacity(as_job(job), as_tasks(chunk))
-            if not said:
-                if not promises:
-                    world.refuse(job, Stage.QUEUE, said)
-                return False
+        said = ssn.job_within_capacity(as_job(job), as_tasks(chunk))
+        if not said:
+            if not promises:
+                world.refuse(job, Stage.QUEUE, said)
+            return False
         self._stuck = None
         world.imagines = promises
         try:
@@ -179,7 +175,7 @@ class Placer:
         alone: bool = False,
     ) -> bool:
         """Place a task; *before*: so many of its set were placed in this attempt; *alone*: no other is to go there."""
-        said = PASS if self._is_possible(task) else self._pre(task)
+        said = self._pre(task)
         if not said:
             if not promises:
                 reasons = {Reason(said.plugin, said.text): int(nodes.sum())}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pumice.kai.search.accumulating import SearchContext
+from pumice.kai.search.ordering import WorkOrder
 from pumice.kai.search.scenario import distinct
 from pumice.kai.search.sieves import Sieve
-from pumice.kai.search.walks import SharedOrder
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.stage import ACTIVE
 from pumice.kai.view.statement import ChangePlan
@@ -26,7 +26,7 @@ class PieceSearch:
         solver: Solver,
         job: JobView,
         chunk: list[TaskView],
-        candidates: SharedOrder,
+        candidates: Callable[[], WorkOrder],
         failed: set[object],
         taken: dict[str, tuple[list[TaskView], bool]],
         number: int,
@@ -38,54 +38,29 @@ class PieceSearch:
         """How many generators there are, as far as they have been asked."""
         self._begun = False
         self._recorded: list[Sequence[TaskView]] = []
-        self._repeats = False
-        """Would the last scenario that held be the first again, now that its victims are recorded?"""
-        self._again: ChangePlan | None = None
-        """The plan for the whole piece, where it is known before its scenario is played once more."""
+        self._needs_all = False
+        """Report whether each victim of the last scenario that held leaves its place; else fewer may be enough."""
         self._world = solver.world
         self._feasible = solver.feasible(job)
 
     def run(self) -> ChangePlan | None:
-        """A plan for the whole piece, found by way of smaller ones."""
-        n = len(self._chunk)
-        reached = self._largest(n)
-        if self._again is not None:
-            plan, self._again = self._again, None
-            if self._solver.budget.spends():
-                return plan
-            plan.discard()
-            return None
-        return self._probe(n) if reached else None
-
-    def _largest(self, n: int) -> int:
-        """The largest part that can be helped, looked for by doubling and halving; its victims are recorded."""
+        """A plan for the whole piece, found by way of smaller ones: by doubling, and by halving after a failure."""
+        n, budget = len(self._chunk), self._solver.budget
         good, bad, k = 0, n + 1, 1
-        while True:
-            if self._try(k):
-                good = k
-                if k == n:
-                    return n
-                k = min(2 * k, n)
-            else:
-                bad = k
-                break
-        while bad - good > 1 and good:
-            k = (good + bad) // 2
-            if self._try(k):
+        while bad - good > 1:
+            plan = self._probe(k)
+            if plan is not None and k == n and self._needs_all and budget.left:
+                budget.spend()  # in KAI it is played once more, with the same result
+                return plan
+            if plan is not None:
+                plan.discard()
                 good = k
             else:
                 bad = k
-        return good
-
-    def _try(self, k: int) -> bool:
-        plan = self._probe(k)
-        if plan is None:
-            return False
-        if k == len(self._chunk) and self._repeats:
-            self._again = plan
-        else:
-            plan.discard()
-        return True
+                if not good:
+                    return None
+            k = (good + bad) // 2 if bad <= n else min(2 * k, n)
+        return self._probe(n)
 
     def _least_with(self, tasks: Sequence[TaskView]) -> JobView:
         """The job with these of its waiting tasks, wanting no more."""
@@ -106,7 +81,7 @@ class PieceSearch:
             tasks=tasks,
             recorded=list(self._recorded),
             feasible=feasible,
-            victims=self._candidates.walk,
+            victims=self._candidates,
             accepts=sieve.accepts,
             might=sieve.might,
             node_might=lambda: self._solver.scattered(self._job) or sieve.node_might(),
@@ -131,8 +106,7 @@ class PieceSearch:
             plan = self._solver.simulate(scenario, feasible)
             if plan is not None:
                 self._recorded = scenario.moved()
-                moved = distinct(x for piece in self._recorded for x in piece)
-                self._repeats = self._solver.foreseen and sieve.counts_all and moved == scenario.victims
+                self._needs_all = distinct(x for p in self._recorded for x in p) == scenario.victims
                 return plan
             self._failed.add(mark)
         return None

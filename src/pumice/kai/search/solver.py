@@ -20,8 +20,6 @@ from pumice.kai.search.placing import Placer
 from pumice.kai.search.probing import PieceSearch
 from pumice.kai.search.runs import RankedJobs, rank
 from pumice.kai.search.scenario import VictimScenario
-from pumice.kai.search.turns import EqualTurns
-from pumice.kai.search.walks import SharedOrder
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView
 from pumice.kai.view.stage import ACTIVE
@@ -64,7 +62,6 @@ class Solver:
         self._reaches, self._admits, self._valid = reaches, admits, valid
         self._waiting = RankedJobs(self.world, lambda j: j.pending, victims=False)
         self._giving = RankedJobs(self.world, lambda j: j.preemptible and j.active and not j.job.left_out, victims=True)
-        self._turns = EqualTurns(self.world, self._waiting)
         self.budget = SearchBudget(reason, self.world.settings.budgets)
         self._generators = [
             (c.plugin, ssn.guarded(t.SCENARIO_GENERATOR, c)) for c in ssn.callbacks(t.SCENARIO_GENERATOR)
@@ -72,8 +69,6 @@ class Solver:
         self.simulated = 0
         self._wide: dict[str, JobView] | None = None
         """Jobs on several nodes that may go; None: nobody has looked yet."""
-        self.foreseen = self.world.only_kai(t.SCENARIO_GENERATOR)
-        """Is it known of all generators that they begin with the recorded victims, where these are enough by count?"""
 
     def solve(self, job: JobView) -> tuple[Solved, ChangePlan | None]:
         """A plan that places the next piece of the job, not committed yet; None where there is none."""
@@ -87,15 +82,12 @@ class Solver:
             return Solved.OVER, None
         before = job.active_count
         admitted: dict[str, bool] = {}
-        candidates = SharedOrder(lambda: self._candidates(job, admitted))
-        if self.foreseen and not candidates.reaches(0):
-            return Solved.NO, None
         self._waiting.runs()  # put in order before anybody is imagined to be gone
         failed: set[object] = set()
         taken: dict[str, tuple[list[TaskView], bool]] = {}
         number, known = 0, 1
         while number < known:
-            search = PieceSearch(self, job, chunk, candidates, failed, taken, number)
+            search = PieceSearch(self, job, chunk, lambda: self._candidates(job, admitted), failed, taken, number)
             plan = search.run()
             if plan is not None:
                 if job.gang_satisfied and job.active_count > before:
@@ -196,13 +188,6 @@ class Solver:
         """A job and its victims, as they are served beside all others that wait; each is placed before the next."""
         if all(victim.queue is scenario.job.queue for victim in victims.values()):
             yield from sorted([*victims.values(), scenario.job], key=rank(self.world, victims=False))
-            return
-        rest = [scenario.job, *victims.values()]
-        if self._turns.tell(rest):
-            while rest:
-                job = self._turns.first(rest)
-                rest.remove(job)
-                yield job
             return
         order = self._order(scenario, victims.values())
         left = {scenario.job.job.uid, *victims}

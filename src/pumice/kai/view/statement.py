@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
+from pumice.framework.points import table as t
 from pumice.framework.session.statement import Operation, Statement
 from pumice.kai.view.changes import Before, ChangeKind, ViewChange
 from pumice.kai.view.committing import make_true
@@ -91,7 +93,12 @@ class ChangePlan:
         if task.task.status is TaskStatus.PENDING:
             if kind is ChangeKind.ALLOCATE:
                 known = world.state.devices
-                self.objected = bool(self._real.allocate(task.task, node, known.of_groups(task.task, groups, node.row)))
+                devices: Sequence[int] = ()
+                if groups:
+                    devices = known.of_groups(task.task, groups, node.row)
+                elif world.only_kai(t.GPU_ORDER):  # KAI's own put shared GPUs in order, and no whole ones
+                    devices = known.pick(task.task, node)
+                self.objected = bool(self._real.allocate(task.task, node, devices))
                 if groups and not self.objected:
                     known.name_groups(task.task, groups, node.row)
             else:

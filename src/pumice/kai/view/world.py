@@ -88,8 +88,6 @@ class KaiWorld:
         self.steady: dict[Callable[..., object], Callable[[TaskView], bool]] = {}
         """Filter -> does it answer for a task by its class and the node's object alone? Score -> does a node that is
         best for a task stay so for its likes while these are placed there? Who is not named answers anew for each."""
-        self.glances: dict[Callable[..., object], Callable[[Any], bool]] = {}
-        """Who may refuse a job or a task -> does it pass for sure, as far as can be told at a glance?"""
         self.ranks: dict[Callable[..., object], NodeRank] = {}
         """Score -> the order of nodes that follows from it."""
         self.zones: dict[int, ZonedNode] = {}

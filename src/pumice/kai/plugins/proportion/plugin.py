@@ -60,7 +60,6 @@ class KaiProportion(Plugin):
         ssn.add_on_job_solution_start_fn(self.name, self._remember)
         ssn.add_reclaim_victim_filter_fn(self.name, self._may_be_victim)
         ssn.add_reclaim_scenario_validator_fn(self.name, self._is_legal)
-        self._world.glances[self._job_within_capacity] = self._is_free
         ssn.add_job_within_capacity_fn(self.name, self._job_within_capacity)
         ssn.add_job_within_quota_fn(self.name, self._job_within_quota)
         ssn.add_task_within_capacity_fn(self.name, self._task_within_capacity)
@@ -77,7 +76,7 @@ class KaiProportion(Plugin):
 
     # -- capacity ---------------------------------------------------------------------------------------------------
     def _job_within_capacity(self, job: JobView, tasks: Sequence[TaskView]) -> Verdict:
-        return self._judge(job, self._at_least(tasks))
+        return PASS if self._is_free(job) else self._judge(job, self._at_least(tasks))
 
     def _is_free(self, job: JobView) -> bool:
         """Has no queue of its chain a limit, and does no quota bind it?"""
