@@ -3,7 +3,7 @@
     pip install kubernetes_asyncio lightkube scipy simpy ruamel.yaml
     python benchmarks/by_hand.py
 
-A library that is not installed is left out. Each figure is the least CPU time of five runs. They stand in decision 0011.
+A library that is not installed is left out. Each figure is the least CPU time of five runs (docs/decisions/0011).
 """
 
 from __future__ import annotations
