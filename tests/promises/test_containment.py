@@ -145,10 +145,6 @@ NEUTRAL_HINTS: dict[str, Callable[..., Any]] = {
     "room": lambda queue, task: 99,
     "profile": lambda job: 0,
     "admits": lambda own, other: True,
-    "incremental": lambda task: None,
-    "across": lambda classes, rows: None,
-    "stamp": lambda queue: 0,
-    "standing": lambda queue: lambda task: None,
 }
 
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from lawful import lawful
 from told_worlds import ToldWorld
 
-from pumice.engine import choose
 from pumice.model.api import Pod
 from pumice.testing import job, node
 
@@ -123,31 +122,6 @@ def test_no_task_goes_to_a_busy_node_each_to_the_least_loaded_and_none_waits_bes
         for pod in pods.values():
             if pod.status.phase == "Pending":
                 assert not [name for name in calm if books.room_for(name, asks(pod))]
-
-
-@lawful(120)
-@given(
-    st.lists(st.none() | percents, min_size=2, max_size=4),
-    st.lists(st.tuples(st.integers(2, 9), sizes, st.booleans()), min_size=1, max_size=3),
-    st.tuples(st.integers(0, 3), st.integers(0, 2)),
-)
-def test_a_gang_goes_where_its_tasks_would_go_one_by_one(
-    drawn: list[Any], gangs: list[Any], weights: tuple[int, int]
-) -> None:
-    def decided() -> dict[str, str]:
-        arguments = {"cpu.weight": weights[0], "memory.weight": weights[1]}
-        plugins: list[Any] = ["gang", "nodeorder", {"name": "usage", "arguments": arguments}]
-        told = ToldWorld("allocate", [plugins])
-        told.add(*(node(f"n{n}", cpu=10 + n, memory="20Gi") for n in range(len(drawn))))
-        for n, (tasks, (cpu, memory), whole) in enumerate(gangs):
-            told.add(job(f"g{n}", tasks=tasks, min_available=tasks if whole else 1, cpu=cpu, memory=f"{memory}Gi"))
-        latest = {f"n{n}": {"cpu": one[0], "memory": one[1]} for n, one in enumerate(drawn) if one is not None}
-        return told.cycle(node_usage=latest, usage_time=told.state.now).binds
-
-    together = decided()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choose, "plan_along", lambda *_: [])
-        assert decided() == together
 
 
 # -- rescheduling -----------------------------------------------------------------------------------------------------

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from pumice.engine.evaluate import Evaluator
 from pumice.engine.fit_error import FitError
-from pumice.engine.plan import plan_rows
-from pumice.engine.plan_along import plan_along
+from pumice.engine.plan import best_rows, plan_rows
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.views import SEVERITY, Bools, ClassView, Floats, Index
@@ -22,6 +22,8 @@ from pumice.model.task import Task
 
 BestNode = Callable[[Task, dict[str, float]], Node | None]
 Reduce = Callable[[Task, NodeRows, Floats], Floats]
+_ASKED_FIRST: Final = 16
+"""Filters of scope SESSION are asked about so many rows at once: about fewer, the call costs more than the rows."""
 
 
 @dataclass(slots=True)
@@ -56,7 +58,9 @@ class Chooser:
     # -- filtering ------------------------------------------------------------------------------------------------
     def feasible(self, view: ClassView, task: Task, mask: Bools, severity: int = 0) -> Index:
         """Rows of *mask* that every filter of scope SESSION lets pass as well, or objects to no worse than that."""
-        index = np.flatnonzero(mask)
+        return self._passing(view, task, np.flatnonzero(mask), severity)
+
+    def _passing(self, view: ClassView, task: Task, index: Index, severity: int = 0) -> Index:
         for f in view.session_filters:
             if not len(index):
                 break
@@ -105,8 +109,9 @@ class Chooser:
             for limit in limits:
                 if future:
                     mask = (view.code == 0) & self.evaluator.future_ok(view) & ~view.idle_ok
-                elif not view.session_filters and not self.needs_table(view) and limit is None:
-                    row = self.best_row(view.masked)
+                elif not self.needs_table(view):
+                    masked = view.masked if limit is None else np.where(limit[: view.size], view.masked, -np.inf)
+                    row = self._best_passing(view, task, masked)
                     if row >= 0:
                         return NodeChoice(self._node(row), True)
                     continue
@@ -219,6 +224,23 @@ class Chooser:
         ties = np.flatnonzero(masked == best)
         return first if len(ties) == 1 else int(ties[table.ranks()[ties].argmin()])
 
+    def _best_passing(self, view: ClassView, task: Task, masked: Floats) -> int:
+        """The row of the highest score that every filter of scope SESSION lets pass, -1 for none.
+
+        Those filters are asked about the best rows first, and about more only if they reject all of these.
+        """
+        row, asked = self.best_row(masked), _ASKED_FIRST
+        if row < 0 or not view.session_filters:
+            return row
+        while True:
+            best, following = best_rows(self.evaluator.table, masked, asked)
+            passed = self._passing(view, task, best)
+            if len(passed) or following is None:
+                return self._best_of(passed, masked[passed])
+            masked = masked.copy()
+            masked[best] = -np.inf
+            asked *= 4
+
     def can_plan(self, view: ClassView) -> bool:
         """Can equal tasks be placed in bulk: does every answer depend on the class and the one row alone?"""
         return not view.session_filters and not self.needs_table(view)
@@ -229,10 +251,7 @@ class Chooser:
         *within* limits the search.
         """
         view = self.evaluator.view(task)
-        if not self.can_plan(view):
-            along = self._plain and not (view.scalar_filters or view.scalar_scorers or self._varies(view))
-            return plan_along(self, view, task, wanted, within) if along else []
-        return plan_rows(self.evaluator, view, wanted, within)
+        return plan_rows(self.evaluator, view, wanted, within) if self.can_plan(view) else []
 
 
 def _and(left: Bools | None, right: Bools) -> Bools:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Protocol
 
-from pumice.engine.incremental import Incremental, IncrementalFilter, IncrementalScore
 from pumice.engine.rows import NodeRows
 from pumice.engine.views import Bools, Filter, Floats, Reasons, Scorer
 from pumice.model.node import Node
@@ -47,18 +46,3 @@ class RowGuard(Protocol):
 
     def static_key(self, c: Filter | Scorer, task: Task) -> Hashable:
         """Tasks of equal keys get equal answers whatever their class."""
-
-    def incremental(self, f: Filter, task: Task) -> IncrementalFilter | None:
-        """How a filter goes on while equal tasks are placed; None where it does not say."""
-
-    def allowed(self, f: Filter, incremental: IncrementalFilter, task: Task, size: int) -> Bools | None:
-        """What an incremental answer allows now, per row; None where it fails."""
-
-    def incremental_score(self, s: Scorer, task: Task) -> IncrementalScore | None:
-        """How a score goes on while equal tasks are placed; None where it does not say."""
-
-    def scored(self, s: Scorer, incremental: IncrementalScore, task: Task, size: int) -> Floats | None:
-        """What an incremental answer says now, per row; None where it fails."""
-
-    def follow(self, c: Filter | Scorer, incremental: Incremental, task: Task, row: int) -> bool:
-        """Tell it of one more task on a row; False where it fails."""

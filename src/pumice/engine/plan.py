@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.evaluate import Evaluator
-from pumice.engine.views import Bools, ClassView, Floats, Index, Scorer
-from pumice.model.task import Task
+from pumice.engine.views import Bools, ClassView, Floats, Index
 from pumice.state.table import NodeTable
 
 _NEG_INF: Final = float("-inf")
@@ -44,7 +43,7 @@ def _plan_within(
 ) -> list[int] | None:
     """The plan if so many of the best rows suffice to make it, with so many tasks on one; None where they do not."""
     table, (most, deep) = evaluator.table, reach
-    top, outside = _top(evaluator.table, view.masked, most, inside)
+    top, outside = best_rows(evaluator.table, view.masked, most, inside)
     if not len(top):
         return []
     ranks = table.ranks()[top].tolist()
@@ -79,18 +78,6 @@ def _plan_within(
     return rows
 
 
-def even_scores(evaluator: Evaluator, view: ClassView, task: Task) -> list[tuple[Scorer, float]]:
-    """What normalised scores that do not tell nodes apart give every candidate."""
-    found = []
-    index = np.flatnonzero(view.masked > -np.inf)
-    for n, s in enumerate(view.normalized):
-        raw = view.raws[n]
-        if raw is not None and len(index):
-            all_of_them = np.ones(len(index), dtype=np.bool_)
-            found.append((s, evaluator.guard.normalized(s, task, raw[index], all_of_them).item(0)))
-    return found
-
-
 def later(evaluator: Evaluator, view: ClassView, top: Index, wanted: int) -> list[list[float]]:
     """Per row the scores after one more task, two more and so on, as far as there may be room for yet another.
 
@@ -116,7 +103,7 @@ def later(evaluator: Evaluator, view: ClassView, top: Index, wanted: int) -> lis
     return [scores[end - n : end] for end, n in zip(ends.tolist(), more.tolist(), strict=True)]
 
 
-def _top(
+def best_rows(
     table: NodeTable, masked: Floats, most: int, inside: Index | None = None
 ) -> tuple[Index, tuple[float, int] | None]:
     """The *most* best rows (ties by name) and the key of the next one, if there is any; of those *inside* only."""

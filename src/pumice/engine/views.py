@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.fit_count import FitCount
-from pumice.engine.incremental import IncrementalFilter, IncrementalScore
 from pumice.engine.scope import Scope
 from pumice.engine.unschedulable import UnschedulableClasses
 from pumice.model.reason import Code, reason_count, reason_of
@@ -59,7 +58,6 @@ class Filter:
     """The objection that it is taken to have where it fails."""
     amounts_only: bool = False
     static_key: Callable[[Task], Hashable] | None = None
-    incremental: Callable[[Task], IncrementalFilter | None] | None = None
 
 
 @dataclass(slots=True)
@@ -79,7 +77,6 @@ class Scorer:
     """The score that it is taken to give where it fails."""
     amounts_only: bool = False
     static_key: Callable[[Task], Hashable] | None = None
-    incremental: Callable[[Task], IncrementalScore | None] | None = None
 
 
 class ReasonSeverity:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -81,8 +81,8 @@ class Usage(Plugin):
         self._ssn = ssn
         self._guesses = not ssn.compat.unmeasured_nodes
         self._load: _Load | None = None
-        ssn.add_batch_predicate_fn(self.name, self._not_busy, incremental=self._calm)
-        ssn.add_batch_node_order_fn(self.name, self._score, incremental=self._follow)
+        ssn.add_batch_predicate_fn(self.name, self._not_busy)
+        ssn.add_batch_node_order_fn(self.name, self._score)
         ssn.add_event_handler(
             EventHandler(
                 allocate=lambda event: self._count([event.task], 1),
@@ -132,47 +132,6 @@ class Usage(Plugin):
         free = ((1.0 - np.clip(busy, 0.0, 1.0)) * self._weights).sum(axis=0) / total
         scores: Floats = np.nan_to_num(free * 100.0 * self._weight, nan=0.0)
         return scores
-
-    # -- while equal tasks are placed -------------------------------------------------------------------------------
-    def _calm(self, task: Task) -> _Calm:
-        return _Calm(self._not_busy(task, NodeRows(self._ssn.state.table)) == 0)
-
-    def _follow(self, task: Task) -> _Follow:
-        return _Follow(self.load, task, self._scored)
-
-
-class _Calm:
-    """The nodes that are not busy: what is placed is not measured yet."""
-
-    def __init__(self, allowed: npt.NDArray[np.bool_]) -> None:
-        self.allowed = allowed
-
-    def place(self, row: int) -> None:
-        """One more task on a row."""
-
-
-class _Follow:
-    """The scores while equal tasks are placed: those of the rows that take them go on as they do one by one."""
-
-    def __init__(self, load: _Load, task: Task, scored: Callable[[Floats, Floats], Floats]) -> None:
-        self._load, self._task, self._scored = load, task, scored
-        rows = NodeRows(load.table)
-        self._shadow: dict[int, Floats] = {}
-        self._used = [rows.used[d] for d in _DIMS]
-        self._placed: dict[int, int] = {}
-        self.scores: Floats = scored(load.composite(rows.index), load.requested(rows)).copy()
-
-    def place(self, row: int) -> None:
-        """One more task on a row."""
-        load, task = self._load, self._task
-        shadow = self._shadow.get(row)
-        if shadow is None:
-            shadow = load.shadow[:, row].copy()
-        self._shadow[row] = shadow = shadow + load.added(task, row, shadow)
-        count = self._placed[row] = self._placed.get(row, 0) + 1
-        used = [int(self._used[n][row]) + count * task.klass.requests.get(d) for n, d in enumerate(_DIMS)]
-        asked = (np.array(used) / load.capacity[:, row])[:, None]
-        self.scores[row] = self._scored(load.together(row, shadow), asked)[0]
 
 
 class _Load:

@@ -24,7 +24,7 @@ from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.reason import Reason, Verdict
 from pumice.model.status import TaskStatus
-from pumice.model.task import Task
+from pumice.model.task import Task, TaskClass
 
 S = TaskStatus
 _NODES = "nodes by name"
@@ -100,6 +100,7 @@ def place_tasks(
     search = NodeSearch(ssn, remember, domain)
     checks = ssn.anybody(t.PRE_PREDICATE)
     needed = 0  # so many more, at least, have to be placed before it can be ready
+    single: TaskClass | None = None  # its tasks are placed one by one
     while tasks:
         task = tasks[0]
         verdict = ssn.allocatable(queue, task)
@@ -124,7 +125,9 @@ def place_tasks(
                 break
         if needed < 1 and sub_job is None:
             needed = ssn.more_needed(job)
-        placed = _place_many(ssn, queue, tasks, needed, statement, search)
+        placed = None if task.klass is single else _place_many(ssn, queue, tasks, needed, statement, search)
+        if placed is None:
+            single = task.klass
         if not placed:
             tasks.popleft()
             found = search.choose(task)
@@ -229,8 +232,11 @@ def _place_many(
     needed: int,
     statement: Statement,
     search: NodeSearch,
-) -> int:
-    """Place up to *needed* equal tasks at the head of *tasks* in bulk; how many were placed (0: go task by task)."""
+) -> int | None:
+    """Place up to *needed* equal tasks at the head of *tasks* in bulk; how many were placed.
+
+    None: tasks of this class can only be placed one by one.
+    """
     wanted = min(needed, len(tasks))
     if wanted < 2:
         return 0
@@ -249,6 +255,8 @@ def _place_many(
     room = ssn.allocatable_room(queue, first, equal)
     if room < 2:
         return 0
+    if not ssn.search.chooser.can_plan(ssn.search.evaluator.view(first)):
+        return None
     rows = search.plan(first, room)
     if len(rows) < 2:
         return 0

@@ -43,8 +43,6 @@ class Callback:
     """batch, scope NODE: reads nothing of a row but its amounts."""
     static_key: Callable[..., Any] | None = None
     """batch, scope STATIC: tasks of equal keys get equal answers, whatever their class."""
-    incremental: Callable[..., Any] | None = None
-    """batch, scope SESSION: how it goes on while equal tasks are placed one after the other."""
     profile: Callable[..., Any] | None = None
     admits: Callable[..., bool] | None = None
     """preemptable, reclaimable: whether tasks of a job with that profile can be victims at all."""

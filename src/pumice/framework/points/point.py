@@ -31,10 +31,6 @@ HINTS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "amounts_only": ("bool = False", "*amounts_only* (scope NODE): it reads nothing of a row but its amounts."),
     "static_key": ("Fn | None = None", "*static_key(task)* (scope STATIC): equal keys, equal answers for any class."),
-    "incremental": (
-        "Fn | None = None",
-        "*incremental(task)* (scope SESSION): how it goes on while equal tasks are placed in a row, or None.",
-    ),
     "needs": (
         "Fn | None = None",
         "*needs(job)*: how many more tasks must be placed, at least, before the answer can be yes.",

@@ -379,7 +379,6 @@ class Registration:
         also: bool = False,
         amounts_only: bool = False,
         static_key: Fn | None = None,
-        incremental: Fn | None = None,
     ) -> None:
         """*scope*: what the answer depends on, and so when it is asked again.
         *key(item)*: what has equal keys gets equal answers until something changes.
@@ -387,7 +386,6 @@ class Registration:
         *also*: beside an earlier one of the same plugin, not instead of it.
         *amounts_only* (scope NODE): it reads nothing of a row but its amounts.
         *static_key(task)* (scope STATIC): equal keys, equal answers for any class.
-        *incremental(task)* (scope SESSION): how it goes on while equal tasks are placed in a row, or None.
         """
         self.add(
             "batch_predicate",
@@ -399,7 +397,6 @@ class Registration:
             also=also,
             amounts_only=amounts_only,
             static_key=static_key,
-            incremental=incremental,
         )
 
     def add_node_order_fn(
@@ -428,7 +425,6 @@ class Registration:
         also: bool = False,
         amounts_only: bool = False,
         static_key: Fn | None = None,
-        incremental: Fn | None = None,
         normalize: Fn | None = None,
     ) -> None:
         """*scope*: what the answer depends on, and so when it is asked again.
@@ -437,7 +433,6 @@ class Registration:
         *also*: beside an earlier one of the same plugin, not instead of it.
         *amounts_only* (scope NODE): it reads nothing of a row but its amounts.
         *static_key(task)* (scope STATIC): equal keys, equal answers for any class.
-        *incremental(task)* (scope SESSION): how it goes on while equal tasks are placed in a row, or None.
         *normalize(scores, mask)*: how the scores of all candidates are made comparable.
         """
         self.add(
@@ -450,7 +445,6 @@ class Registration:
             also=also,
             amounts_only=amounts_only,
             static_key=static_key,
-            incremental=incremental,
             normalize=normalize,
         )
 

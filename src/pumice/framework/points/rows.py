@@ -8,7 +8,6 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from pumice.engine.incremental import Incremental, IncrementalFilter, IncrementalScore
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.views import Bools, Filter, Floats, Reasons, Scorer
@@ -23,7 +22,6 @@ from pumice.model.reason import Code, Unfit, reason_count, reason_id
 from pumice.model.task import Task
 
 T = TypeVar("T", bound=np.generic)
-C = TypeVar("C", IncrementalFilter, IncrementalScore)
 _DROPPED: Final = float("-inf")
 
 
@@ -41,7 +39,6 @@ def filter_of(point: Point[..., Any, Any], c: Callback, group: int) -> Filter:
         failed=0 if point.on_failure is OnFailure.ABSTAIN else reason_id(c.plugin, _failed(c.plugin), Code.ERROR),
         amounts_only=c.amounts_only,
         static_key=c.static_key,
-        incremental=c.incremental,
     )
 
 
@@ -59,7 +56,6 @@ def scorer_of(point: Point[..., Any, Any], c: Callback) -> Scorer:
         failed=0.0 if point.on_failure is OnFailure.ABSTAIN else _DROPPED,
         amounts_only=c.amounts_only,
         static_key=c.static_key,
-        incremental=c.incremental,
     )
 
 
@@ -197,54 +193,6 @@ class PluginRows:
             self._contain(c.plugin, f"{_point_of(c)}.{part}", exc, task, fn=fn)
             return ("failed", task.uid)
         return value
-
-    def incremental(self, f: Filter, task: Task) -> IncrementalFilter | None:
-        """How a filter goes on while equal tasks are placed; None where it does not say."""
-        return self._incremental(f, f.incremental, task)
-
-    def incremental_score(self, s: Scorer, task: Task) -> IncrementalScore | None:
-        """How a score goes on while equal tasks are placed; None where it does not say."""
-        return self._incremental(s, s.incremental, task)
-
-    def _incremental(self, c: Filter | Scorer, begin: Callable[[Task], C | None] | None, task: Task) -> C | None:
-        if begin is None:
-            return None
-        try:
-            return begin(task)
-        except FAILS as exc:
-            self._contain(c.plugin, f"{_point_of(c)}.incremental", exc, task, fn=begin)
-            return None
-
-    def allowed(self, f: Filter, incremental: IncrementalFilter, task: Task, size: int) -> Bools | None:
-        """What an incremental answer allows now, per row; None where it fails."""
-        try:
-            allowed = np.asarray(incremental.allowed)
-            if allowed.shape != (size,) or allowed.dtype != np.bool_:
-                raise TypeError(f"an incremental answer allows one truth value per row ({size}), got {shown(allowed)}")
-        except FAILS as exc:
-            self._contain(f.plugin, f"{BATCH_PREDICATE.name}.incremental", exc, task, fn=f.incremental)
-            return None
-        return allowed
-
-    def scored(self, s: Scorer, incremental: IncrementalScore, task: Task, size: int) -> Floats | None:
-        """What an incremental answer says now, per row; None where it fails."""
-        try:
-            scores = _floats(incremental.scores, (size,))
-            if not math.isfinite(np.add.reduce(scores)):
-                raise ValueError("the scores of an incremental answer must be finite numbers")
-        except FAILS as exc:
-            self._contain(s.plugin, f"{BATCH_NODE_ORDER.name}.incremental", exc, task, fn=s.incremental)
-            return None
-        return scores
-
-    def follow(self, c: Filter | Scorer, incremental: Incremental, task: Task, row: int) -> bool:
-        """Tell an incremental answer of one more task on a row; False where it fails."""
-        try:
-            incremental.place(row)
-        except FAILS as exc:
-            self._contain(c.plugin, f"{_point_of(c)}.incremental", exc, task, fn=c.incremental)
-            return False
-        return True
 
 
 def _point_of(c: Filter | Scorer) -> str:

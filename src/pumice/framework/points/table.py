@@ -189,7 +189,6 @@ BATCH_PREDICATE = Point(
         "also",
         "amounts_only",
         "static_key",
-        "incremental",
     ),
     contract="As predicate, for many nodes at once: one truth value or reason number (reason_id) per row.",
 )
@@ -228,7 +227,6 @@ BATCH_NODE_ORDER = Point(
         "also",
         "amounts_only",
         "static_key",
-        "incremental",
         "normalize",
     ),
     contract=(

@@ -80,51 +80,19 @@ class KeptScores:
         return self._scores
 
 
-class PackedRows:
-    """How full the hyper-nodes around a node would be, tier by tier and fading; 1 for a tier in which it is in none.
-
-    *scores* has it for every row, times a *weight*, and follows while equal tasks are placed one after the other.
-    """
-
-    def __init__(self, packing: Packing, domains: Domains, task: Task, fading: float, weight: float) -> None:
-        request = dict(task.klass.items)
-        self._domains, self._fading, self._weight = domains, fading, weight
-        self._full: Floats = packing.scores(domains, request)
-        counted = packing.counted(request)
-        self._divisor = sum(w for _, _, w in counted)
-        self._counted = counted if self._divisor > 0 else []
-        self._load: dict[int, list[int]] = {}
-        self.scores: Floats = self._spread()
-
-    def place(self, row: int) -> None:
-        """One more equal task on a row."""
-        domains = self._domains
-        load, offered = domains.load(), domains.offered
-        for at in domains.above.get(row, ()):
-            held = self._load.setdefault(at, [load.item(d, at) for d, _, _ in self._counted])
-            total, fits = 0.0, True
-            for n, (d, v, w) in enumerate(self._counted):
-                held[n] += v
-                after, there = held[n] + v, offered.item(d, at)
-                fits &= after <= there
-                total += float(w * after) / float(max(there, 1))
-            if self._counted:
-                self._full[at] = total / self._divisor if fits else 0.0
-        self.scores = self._spread()
-
-    def _spread(self) -> Floats:
-        tiers, of_row = self._domains.alike()
-        full = np.append(self._full, 1.0)
-        total: Floats = np.zeros(len(tiers[0][1]))
-        shares = 0.0
-        for tier, places in tiers:
-            share = self._fading ** min(max(tier - 1, 0), 1000)  # a tier is what somebody wrote
-            total += share * full[places]
-            shares += share
-        if shares:
-            total = total / shares
-        total *= self._weight
-        return total[of_row]
+def packed_rows(packing: Packing, domains: Domains, task: Task, fading: float) -> Floats:
+    """Per row: how full a task would make the hyper-nodes around it, tier by tier and fading; 1 for a tier without."""
+    tiers, of_row = domains.alike()
+    full = np.append(packing.scores(domains, dict(task.klass.items)), 1.0)
+    total: Floats = np.zeros(len(tiers[0][1]))
+    shares = 0.0
+    for tier, places in tiers:
+        share = fading ** min(max(tier - 1, 0), 1000)  # a tier is what somebody wrote
+        total += share * full[places]
+        shares += share
+    if shares:
+        total = total / shares
+    return total[of_row]
 
 
 def request_of(tasks: Iterable[Task]) -> dict[int, int]:

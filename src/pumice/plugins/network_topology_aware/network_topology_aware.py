@@ -22,8 +22,8 @@ from pumice.model.task import Task
 from pumice.plugins.network_topology_aware.domain_packing import (
     PACKING_ARGUMENTS,
     KeptScores,
-    PackedRows,
     Packing,
+    packed_rows,
     request_of,
     weight,
 )
@@ -87,9 +87,7 @@ class NetworkTopologyAware(Plugin):
         self._close_to = _CLOSE if self._weight and len(tree) else 0
         self._others = _PACKED if self._packs_others and self._weight and len(tree) else 0
         if len(tree) and self._weight:
-            ssn.add_batch_node_order_fn(
-                self.name, self._score, key=self._kind, applies=self._scored, incremental=self._follows
-            )
+            ssn.add_batch_node_order_fn(self.name, self._score, key=self._kind, applies=self._scored)
         if self._confines:
             ssn.add_batch_predicate_fn(self.name, self._confine, key=self._kind, applies=self._limited)
 
@@ -276,11 +274,7 @@ class NetworkTopologyAware(Plugin):
     def _score(self, task: Task, rows: NodeRows) -> Floats:
         if self._kind(task) & _CLOSE:
             return self._close(task, rows) * (100.0 * self._weight)
-        return self._packed(task).scores[rows.index]
-
-    def _follows(self, task: Task) -> PackedRows | None:
-        """How packing goes on while equal tasks are placed; closeness is asked for each."""
-        return None if self._kind(task) & _CLOSE else self._packed(task)
+        return packed_rows(self._packing, self._domains, task, self._fading)[rows.index] * (100.0 * self._weight)
 
     def _close(self, task: Task, rows: NodeRows) -> Floats:
         """1 in the hyper-node of the sub-job's other tasks, less with every tier between, 0 across the top one.
@@ -312,9 +306,6 @@ class NetworkTopologyAware(Plugin):
             shares = [sum(1 for n in on if n in tree.by_name[name].nodes) / len(sub_job.tasks) for name in names]
             out[best] += np.array(shares)[at][best]
         return out
-
-    def _packed(self, task: Task) -> PackedRows:
-        return PackedRows(self._packing, self._domains, task, self._fading, 100.0 * self._weight)
 
 
 def _sub_job_of(task: Task) -> SubJob:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -62,19 +61,6 @@ class PodAffinityFilter:
             out[~self._in_company(task, terms, rows)] = NOT_WITH
         return out
 
-    def incremental(self, task: Task) -> Distance | None:
-        """How it goes on while tasks like this one are placed; None where they draw each other near."""
-        index = self._index
-        terms = own_terms(task)
-        index.sync()
-        kind = index.kind_of(task)
-        if terms.together is not None and index.matches((terms.together,), kind):
-            return None
-        table = index.table
-        apart = {t.topology_key for t in terms.anti_affinity if index.matches((t.selector,), kind)}
-        codes = [table.label(key)[0][: table.size] for key in sorted(apart)]
-        return Distance(self.filter(task, NodeRows(table)) == 0, codes)
-
     def _in_company(self, task: Task, terms: Terms, rows: NodeRows) -> Bools:
         """Per row: is there, for every term, a pod that all terms select? The first of a self-selecting group may go
         anywhere where the labels are."""
@@ -88,20 +74,7 @@ class PodAffinityFilter:
         return ok
 
 
-class Distance:
-    """Equal tasks that may not share a domain."""
-
-    def __init__(self, allowed: Bools, codes: Sequence[npt.NDArray[np.int32]]) -> None:
-        self.allowed, self._codes = allowed, codes
-
-    def place(self, row: int) -> None:
-        """The domains of the row are taken."""
-        for codes in self._codes:
-            if codes[row]:
-                self.allowed &= codes != codes[row]
-
-
 def present(tally: DomainCounts, rows: NodeRows) -> Bools:
     """Per row: is anybody counted in its domain?"""
-    result: Bools = (tally.counts > 0)[rows._take(tally.codes)]
+    result: Bools = (tally.counts > 0).take(rows._take(tally.codes))
     return result

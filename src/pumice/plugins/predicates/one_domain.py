@@ -63,11 +63,6 @@ class OneDomain:
             out[(own != where) & (own > 0)] = reason_id(PLUGIN, text, Code.UNRESOLVABLE)
         return out
 
-    def incremental(self, task: Task) -> _Staying:
-        """How it goes on while tasks of the group are placed."""
-        codes, _ = self._table.label(topology_key(task.job))
-        return _Staying(codes[: self._table.size], self._where(task.job, codes))
-
     def sets(self, job: Job, _: object, tasks: Sequence[Task], nodes: Sequence[Node]) -> Sequence[Sequence[Node]]:
         """The nodes of each domain with room for all that must start, the one with the least room first."""
         key = topology_key(job)
@@ -111,17 +106,3 @@ def _slots(table: NodeTable, tasks: Sequence[Task], nodes: Sequence[Node]) -> in
             free = table.idle[d, rows] + np.maximum(table.releasing[d, rows] - table.pipelined[d, rows], 0)
             np.minimum(counts, free // least, out=counts)
     return int(np.maximum(counts, 0).sum())
-
-
-class _Staying:
-    """Equal tasks that must all be in one domain: the first one chooses it."""
-
-    def __init__(self, codes: Codes, where: int | None) -> None:
-        self._codes, self._where = codes, where
-        self.allowed: Bools = codes > 0 if where is None else codes == where
-
-    def place(self, row: int) -> None:
-        """One more on a row."""
-        if self._where is None:
-            self._where = int(self._codes[row])
-            self.allowed = self._codes == self._where

@@ -83,14 +83,7 @@ class Predicates(Plugin):
             self._add_volumes(ssn)
         if Feature.GROUP_DOMAIN in used:
             domain = OneDomain(ssn)
-            add(
-                name,
-                domain.filter,
-                key=job_confined,
-                applies=has_topology_key,
-                incremental=domain.incremental,
-                also=True,
-            )
+            add(name, domain.filter, key=job_confined, applies=has_topology_key, also=True)
             ssn.add_subset_nodes_fn(name, domain.sets)
         if self._counts_devices and self._serves_devices(ssn):
             self._add_devices(ssn)
@@ -145,16 +138,10 @@ class Predicates(Plugin):
         add = ssn.add_batch_predicate_fn
         if self._on["PodAffinity"]:
             affinity = PodAffinityFilter(index)
-            add(
-                *(self.name, affinity.filter),
-                key=affinity.unwelcome,
-                applies=affinity.applies,
-                incremental=affinity.incremental,
-                also=True,
-            )
+            add(self.name, affinity.filter, key=affinity.unwelcome, applies=affinity.applies, also=True)
         if self._on["PodTopologySpread"]:
             spread = HardSpread(index)
-            add(self.name, spread.filter, applies=has_hard_spread, incremental=spread.incremental, also=True)
+            add(self.name, spread.filter, applies=has_hard_spread, also=True)
 
 
 def room_for_a_pod(_: Task | None, rows: NodeRows) -> Reasons | None:

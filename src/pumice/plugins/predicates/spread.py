@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -41,17 +40,13 @@ class HardSpread:
 
     def filter(self, task: Task, rows: NodeRows) -> Reasons:
         """No constraint's skew would exceed its limit."""
-        out = np.zeros(len(rows), dtype=np.int32)
-        for level in reversed(self._levels(task)):
+        out: Reasons | None = None
+        for level in self._levels(task):
             verdicts = np.where(level.within(), 0, SKEWED).astype(np.int32)
             verdicts[0] = NO_DOMAIN
-            own = verdicts[rows._take(level.tally.codes)]
-            out = np.where(own, own, out)
-        return out
-
-    def incremental(self, task: Task) -> Evenness:
-        """How it goes on while tasks like this one are placed."""
-        return Evenness(self._levels(task), self._index.table.size)
+            own = verdicts.take(rows._take(level.tally.codes))
+            out = own if out is None else np.where(out, out, own)
+        return out if out is not None else np.zeros(len(rows), dtype=np.int32)
 
     def _levels(self, task: Task) -> list[SpreadCounts]:
         index = self._index
@@ -76,41 +71,3 @@ class SpreadCounts:
         least = int(self.counts[domains].min()) if enough else 0
         result: Bools = self.counts <= self._spread.max_skew + least - self.counts_itself
         return result
-
-
-class Evenness:
-    """Equal tasks that must be spread evenly."""
-
-    def __init__(self, levels: Sequence[SpreadCounts], size: int) -> None:
-        self._levels = levels
-        self._codes = [level.tally.codes[:size] for level in levels]
-        self._within = [_open(level) for level in levels]
-        for level in levels:
-            level.counts = level.counts.copy()
-        self.allowed = self._join()
-
-    def _join(self) -> Bools:
-        allowed: Bools = self._within[0][self._codes[0]]
-        for within, codes in zip(self._within[1:], self._codes[1:], strict=True):
-            allowed = allowed & within[codes]
-        return allowed
-
-    def place(self, row: int) -> None:
-        """One more in the domains of the row."""
-        changed = False
-        for n, (level, codes) in enumerate(zip(self._levels, self._codes, strict=True)):
-            mask = level.tally.mask
-            if level.counts_itself and codes[row] and (mask is None or mask[row]):
-                level.counts[codes[row]] += 1
-                within = _open(level)
-                if not np.array_equal(within, self._within[n]):
-                    self._within[n] = within
-                    changed = True
-        if changed:
-            self.allowed = self._join()
-
-
-def _open(level: SpreadCounts) -> Bools:
-    within = level.within()
-    within[0] = False
-    return within
