@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 from pumice.engine.imagine import ImaginedNode
-from pumice.engine.observed_reads import traced
 from pumice.engine.rows import Columns, LabelColumns, NodeRows
 from pumice.extender.answering import untold  # so that its classes are among the sealed ones
 from pumice.framework.plugin import Plugin
@@ -110,7 +109,6 @@ def roots() -> dict[str, Any]:
         "namespace": ssn.state.namespace("default"),
         "pending": ssn.jobs["default/parts"].with_status(next(iter(ssn.jobs["default/parts"].tasks.values())).status),
         "whole": ssn.jobs["default/train"].whole(),
-        "traced": traced(task, {}),
         "imagined": ImaginedNode(ssn.nodes["n1"], task, 2),
         "rows": NodeRows(table),
         "some rows": NodeRows(table, np.array([0])),

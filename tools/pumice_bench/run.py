@@ -8,6 +8,7 @@ from typing import Any
 
 from pumice.config import from_data
 from pumice.engine.scope import Scope, scope
+from pumice.engine.views import same_class
 from pumice.errors import InvalidInput
 from pumice.framework.plugin import Plugin
 from pumice.framework.registry import Registry, default_registry
@@ -25,16 +26,16 @@ from pumice_bench.shape import Shape
 
 
 class OwnPolicy(Plugin):
-    """A user's policy as users write them: scalar, with declared scopes."""
+    """A user's policy as users write them: scalar, with declared scopes and keys."""
 
     name = "own-policy"
 
-    @scope(Scope.STATIC)
+    @scope(Scope.STATIC, key=same_class)
     def predicate(self, task: Task, node: Node) -> None:
         if node.labels.get("pool") != "batch":
             raise Unfit("not in the batch pool")
 
-    @scope(Scope.NODE)
+    @scope(Scope.NODE, key=same_class)
     def node_order(self, task: Task, node: Node) -> float:
         return node.used.milli_cpu / 1000
 

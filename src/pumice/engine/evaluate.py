@@ -18,7 +18,6 @@ import numpy.typing as npt
 from pumice.engine.fit_count import FitCount
 from pumice.engine.guard import RowGuard
 from pumice.engine.imagine import ImaginedNodes
-from pumice.engine.observed_reads import traced
 from pumice.engine.rows import NodeRows, asked_lines
 from pumice.engine.scope import Scope
 from pumice.engine.static_answers import StaticAnswers
@@ -300,19 +299,18 @@ class Evaluator(StaticAnswers):
         if not view.scalar_filters and not view.scalar_scorers:
             return None
         task, guard = view.task, self.guard
-        noted = traced(task, self.cache.reads)
-        imagined, noting = ImaginedNodes(self.table.nodes, task).of, ImaginedNodes(self.table.nodes, noted).of
-        filters = [(f, noted, noting) if f.key is None else (f, task, imagined) for f in view.scalar_filters]
-        scorers = [(s, noted, noting) if s.key is None else (s, task, imagined) for s in view.scalar_scorers]
+        imagined = ImaginedNodes(self.table.nodes, task).of
+        filters, scorers = view.scalar_filters, view.scalar_scorers
 
         def ask(row: int, extra: int, score: float) -> float:
-            for f, shown, node in filters:
-                if guard.objection(f, shown, node(row, extra)):
+            node = imagined(row, extra)
+            for f in filters:
+                if guard.objection(f, task, node):
                     return _NEG_INF
             total: float | None = None
-            for s, shown, node in scorers:
-                own = guard.score(s, shown, node(row, extra))
+            for s in scorers:
+                own = guard.score(s, task, node)
                 total = own if total is None else s.merge(total, own)
-            return score if total is None else float(scorers[0][0].merge(score, total))
+            return score if total is None else float(scorers[0].merge(score, total))
 
         return ask

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from pumice.engine.guard import RowGuard
 from pumice.engine.imagine import ImaginedNode
-from pumice.engine.observed_reads import traced, values
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.views import (
@@ -50,8 +49,6 @@ class RowQuestions:
         self.guard = guard
         self._unopposed, self.unscored = unopposed, unscored
         asked: list[Filter | Scorer] = [*filters, *scorers]
-        self._keys = [c.key for c in asked if c.scope is not Scope.SESSION]
-        self._traces = any(k is None for k in self._keys)
         self.fits_by_class = all(f.key is same_class for f in filters if f.scope is not Scope.SESSION)
         """Do tasks of one class fit the same nodes, whatever their job? (Filters of scope SESSION aside.)"""
         asked.sort(key=lambda c: c.scope is Scope.SESSION)
@@ -63,19 +60,16 @@ class RowQuestions:
     def key_of(self, task: Task) -> Hashable:
         """Tasks of equal keys get equal kept answers."""
         key: Hashable = task.klass.id
-        if self._traces or self._extra_keys:
-            read = values(task, self.cache.reads) if self._traces else ()
-            key = (key, read, *(self.guard.key(c, task) for c in self._extra_keys))
+        if self._extra_keys:
+            key = (key, *(self.guard.key(c, task) for c in self._extra_keys))
         return key
 
     def alike(self, one: Task, other: Task) -> bool:
         """Do two tasks of a job get equal answers, as far as these are kept?"""
         if one.klass is not other.klass or (one.labels is not other.labels and one.labels != other.labels):
             return False
-        if one.annotations is other.annotations or not (self._traces or self._noted_keys):
+        if one.annotations is other.annotations:
             return True
-        if self._traces:
-            return self.key_of(one) == self.key_of(other)
         return all(self.guard.key(c, one) == self.guard.key(c, other) for c in self._noted_keys)
 
     def split(self, view: ClassView, task: Task) -> None:
@@ -139,14 +133,10 @@ class RowQuestions:
 
     def ask_filter(self, f: Filter, task: Task, rows: NodeRows) -> Reasons:
         """One filter about some rows: a reason number per row, 0 where it has no objection."""
-        if f.key is None:
-            task = self._shown(f, task)
         return self.guard.objections(f, task, rows, () if f.batch else _nodes(rows, task))
 
     def objections(self, f: Filter, task: Task, rows: NodeRows) -> Reasons | None:
         """The same; None where it has no objection to any row."""
-        if f.key is None:
-            task = self._shown(f, task)
         return self.guard.objections_or_none(f, task, rows, () if f.batch else _nodes(rows, task))
 
     def _ask_scorers(self, scorers: Sequence[Scorer], task: Task, rows: NodeRows) -> Floats:
@@ -167,17 +157,11 @@ class RowQuestions:
         return self.guard.finite(s, task, self._ask(s, task, rows))
 
     def _ask(self, s: Scorer, task: Task, rows: NodeRows) -> Floats:
-        if s.key is None:
-            task = self._shown(s, task)
         return self.guard.scores(s, task, rows, () if s.batch else _nodes(rows, task))
 
     def _nobody_objects(self, size: int) -> Answer:
         code = np.full(size, self._unopposed, dtype=np.int32)
         return code, SEVERITY.of(code) if self._unopposed else np.zeros(size, dtype=np.int8)
-
-    def _shown(self, c: Filter | Scorer, task: Task) -> Task:
-        """The task as a callback sees it: what it reads is noted where it does not say by what its answers are kept."""
-        return traced(task, self.cache.reads) if c.key is None and c.scope is not Scope.SESSION else task
 
 
 def _nodes(rows: NodeRows, task: Task) -> Sequence[Node]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from pumice.engine.fit_count import FitCount
 from pumice.engine.scope import Scope
 from pumice.engine.unschedulable import UnschedulableClasses
+from pumice.model.job import Job
 from pumice.model.reason import Code, reason_count, reason_of
 from pumice.model.task import Task
 
@@ -33,6 +34,18 @@ Key = TypeVar("Key", bound=Callable[..., Hashable])
 def same_class(_: Task) -> Hashable:
     """The key of built-in callbacks: the class alone decides."""
     return None
+
+
+def of_job(task: Task) -> Hashable:
+    """The key of a callback that declares none: its answers hold for tasks of one job that say the same."""
+    return _said_by(task.job) or task.uid, frozenset(task.labels.items()), frozenset(task.annotations.items())
+
+
+def _said_by(job: Job | None) -> Hashable:
+    if job is None:
+        return None
+    said = frozenset(job.labels.items()), frozenset(job.annotations.items())
+    return job.uid, job.queue, job.priority, job.min_available, said
 
 
 def of_labels(key: Key) -> Key:
@@ -187,8 +200,6 @@ class ViewCache:
         self._max_bytes = max_bytes
         self.signature: Hashable = None
         self.views: OrderedDict[Hashable, ClassView] = OrderedDict()
-        self.reads: dict[str, None] = {}
-        """What callbacks without a key were seen to read of a task."""
         self.static: dict[Hashable, tuple[int, Reasons, npt.NDArray[np.int8], bool]] = {}
         self.raws: dict[Hashable, tuple[int, Floats, bool]] = {}
         self.unschedulable = UnschedulableClasses()
@@ -197,7 +208,6 @@ class ViewCache:
         """Drop everything if what was asked is no longer what will be asked."""
         if signature != self.signature:
             self.views.clear()
-            self.reads.clear()
             self.static.clear()
             self.raws.clear()
             self.unschedulable.clear()

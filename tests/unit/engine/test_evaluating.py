@@ -12,10 +12,10 @@ from pumice import NodeRows, Scope, Session, Task, Unfit, same_class
 from pumice.engine.choose import NodeChoice
 from pumice.engine.evaluate import Evaluator
 from pumice.engine.fit_error import FitError
-from pumice.engine.views import SEVERITY
+from pumice.engine.views import SEVERITY, of_job
 from pumice.model.events import Gone, Seen
 from pumice.model.reason import Code, reason_id
-from pumice.testing import cluster, job, node, session, task_of
+from pumice.testing import cluster, job, node, queue, session, task_of
 
 Score = Callable[[Task, NodeRows], Any]
 FULL = reason_id("p", "full")
@@ -232,16 +232,39 @@ def test_a_score_may_refuse_to_let_the_task_be_placed_at_all() -> None:
     assert str(refused) == "no scores today"
 
 
-def first_uses(ssn: Session, *, shared: bool) -> list[str]:
-    """The nodes that tasks of ten classes get one after the other, each class met for the first time."""
-    asked(ssn, amounts_only=True)
-    got = []
-    for n in range(10):
-        task = task_of(ssn, f"new{n}-0")
-        if not shared:
-            ssn.search.evaluator.view(task)
-        found = ssn.search.chooser.choose(task)
-        assert isinstance(found, NodeChoice)
-        ssn.statement().allocate(task, found.node)
-        got.append(found.node.name)
-    return got
+def test_answers_of_a_callback_without_a_key_hold_for_one_job_and_what_its_tasks_say() -> None:
+    ssn = session(
+        node("n0"),
+        *(
+            job("a", tasks=2, task_labels={"x": "1"}),
+            job("b", task_labels={"x": "1"}),
+            job("c", task_labels={"x": "2"}),
+        ),
+    )
+    asked_about: list[str] = []
+
+    def predicate(task: Task, node: Any) -> None:
+        asked_about.append(task.name)
+        if task.job.name == "b" or task.labels["x"] == "2":
+            raise Unfit("no")
+
+    ssn.add_predicate_fn("p", predicate, scope=Scope.STATIC)
+    chooser = ssn.search.chooser
+    found = {name: chooser.choose(task_of(ssn, name)) for name in ("a-0", "a-1", "b-0", "c-0")}
+    assert {name for name, one in found.items() if isinstance(one, NodeChoice)} == {"a-0", "a-1"}
+    assert asked_about == ["a-0", "b-0", "c-0"]  # the tasks of one job share an answer
+
+
+@pytest.mark.parametrize("change", ["annotations", "labels", "queue", "priority"])
+def test_a_callback_without_a_key_is_asked_anew_about_a_job_that_says_something_else(change: str) -> None:
+    ssn = session(node("n0"), queue("p"), queue("q"), job("a", annotations={"x": "1"}, queue="p"))
+    known = of_job(task_of(ssn, "a-0"))
+    assert known == of_job(task_of(ssn, "a-0"))
+    said: dict[str, Any] = {
+        "annotations": {"annotations": {"x": "2"}},
+        "labels": {"labels": {"y": "2"}},
+        "queue": {"queue": "q"},
+        "priority": {"priority": 7},
+    }
+    ssn.state.apply_all(Seen(obj) for obj in job("a", **{"annotations": {"x": "1"}, "queue": "p", **said[change]}))
+    assert of_job(task_of(ssn, "a-0")) != known

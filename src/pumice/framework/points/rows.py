@@ -10,7 +10,7 @@ import numpy as np
 
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
-from pumice.engine.views import Bools, Filter, Floats, Reasons, Scorer
+from pumice.engine.views import Bools, Filter, Floats, Reasons, Scorer, of_job
 from pumice.errors import shown
 from pumice.framework.points.callback import Callback
 from pumice.framework.points.guard import FAILS, Failures
@@ -33,7 +33,7 @@ def filter_of(point: Point[..., Any, Any], c: Callback, group: int) -> Filter:
         call=c.fn,
         batch=point is BATCH_PREDICATE,
         scope=c.scope,
-        key=c.key,
+        key=_key(c),
         applies=c.applies,
         merge=point.rule.merge,
         failed=0 if point.on_failure is OnFailure.ABSTAIN else reason_id(c.plugin, _failed(c.plugin), Code.ERROR),
@@ -49,7 +49,7 @@ def scorer_of(point: Point[..., Any, Any], c: Callback) -> Scorer:
         call=c.fn,
         batch=point is BATCH_NODE_ORDER,
         scope=c.scope,
-        key=c.key,
+        key=_key(c),
         applies=c.applies,
         normalize=c.normalize,
         merge=point.rule.merge,
@@ -57,6 +57,10 @@ def scorer_of(point: Point[..., Any, Any], c: Callback) -> Scorer:
         amounts_only=c.amounts_only,
         static_key=c.static_key,
     )
+
+
+def _key(c: Callback) -> Callable[[Task], Hashable] | None:
+    return of_job if c.key is None and c.scope is not Scope.SESSION else c.key
 
 
 def _failed(plugin: str) -> str:
