@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.fit_count import FitCount
+from pumice.engine.fit_count import fit_count
 from pumice.engine.guard import RowGuard
 from pumice.engine.imagine import ImaginedNodes
 from pumice.engine.rows import NodeRows, asked_lines
@@ -87,15 +87,6 @@ class Evaluator(StaticAnswers):
         self._refresh(view, task)
         return view
 
-    def kept_view(self, task: Task) -> ClassView | None:
-        """The view of a task's class as it was when somebody last looked; None where it is not kept."""
-        key = self.key_of(task)
-        view = self.cache.views.get(key)
-        if view is None or view.split_by != self._number:
-            return None
-        self.cache.views.move_to_end(key)
-        return view
-
     def _refresh(self, view: ClassView, task: Task) -> None:
         table = self.table
         size = table.size
@@ -117,12 +108,7 @@ class Evaluator(StaticAnswers):
 
     def room(self, task: Task) -> int:
         """How many tasks of this class there is room for now, at most."""
-        view = self.cache.views.get(self.key_of(task))
-        if view is not None and view.room is not None and view.room.follow(self.table):
-            return view.room.total
-        view = self.view(task)
-        view.room = FitCount(task.klass, self.table, self.open_rows(task))
-        return view.room.total
+        return fit_count(task.klass, self.table, np.flatnonzero(self.open_rows(task)))
 
     def open_rows(self, task: Task) -> Bools:
         """The rows of nodes to which no filter objects whatever is placed there."""

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.fit_count import FitCount
 from pumice.engine.scope import Scope
 from pumice.engine.unschedulable import UnschedulableClasses
 from pumice.model.job import Job
 from pumice.model.reason import Code, reason_count, reason_of
 from pumice.model.task import Task
-
-if TYPE_CHECKING:
-    from pumice.engine.objection_count import ObjectionCount
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -125,8 +121,8 @@ class ClassView:
         *("changed_at", "code", "future_at", "future_ok", "groups", "masked", "normalized", "raws"),
         *("score", "session_filters", "session_scorers", "severity", "static_code", "static_score", "task"),
         *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers", "by_amounts"),
-        *("any_stale", "clear", "flat", "opposed", "room", "scalar_filters", "scalar_scorers"),
-        *("counted", "reach", "split_by", "stale", "static_key"),
+        *("any_stale", "clear", "flat", "opposed", "scalar_filters", "scalar_scorers"),
+        *("reach", "split_by", "stale", "static_key"),
     )
 
     task: Task
@@ -164,9 +160,6 @@ class ClassView:
         self.touched_at = self.changed_at = self.future_at = -1
         self.raws: list[Floats | None] = []
         self.flat = []
-        self.room: FitCount | None = None
-        self.counted: ObjectionCount | None = None
-        """Who objects for what, where somebody asked; without what is asked anew for every task."""
         self.reach = (16, 32)
         """How many of the best rows a plan for many tasks looks at first, and how many tasks it expects on one."""
         self.static_key: Hashable = None

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from pumice.engine.evaluate import Evaluator
 from pumice.engine.fit_count import TAKEN, fit_count, shortages
 from pumice.engine.fit_error import FitError
-from pumice.engine.objection_count import ObjectionCount
 from pumice.engine.rows import NodeRows
 from pumice.engine.views import Bools, ClassView, Index
 from pumice.model.task import Task
@@ -99,20 +98,9 @@ class WhyNot:
         """Let go of the errors that lead back here."""
         self._hopeless = {}
 
-    def _count_now(self, task: Task) -> tuple[dict[int, int], int]:
-        """Reasons as they are now; where rows that changed have no room, they are counted without bringing the view of
-        the class up to date.
-        """
-        evaluator = self._evaluator
-        view = evaluator.kept_view(task)
-        known = view.counted if view is not None else None
-        if known is not None and known.follow_shortages(task.klass, evaluator.table):
-            return known.counts, known.nodes
-        return self._count(task, evaluator.view(task), None)
-
     def _count_all(self, task: Task) -> tuple[dict[int, int], int]:
-        """The same of a class that was found to fit nowhere: rows that are open by now had no room then."""
-        counts, nodes = self._count_now(task)
+        """Reasons of a class that was found to fit nowhere: rows that are open by now had no room then."""
+        counts, nodes = self._count(task, self._evaluator.view(task), None)
         left = nodes - sum(counts.values())
         return ({**counts, TAKEN: counts.get(TAKEN, 0) + left} if left else counts), nodes
 
@@ -121,13 +109,6 @@ class WhyNot:
     ) -> tuple[dict[int, int], int]:
         evaluator, klass = self._evaluator, view.task.klass
         future_ok = evaluator.future_ok(view)
-        as_now = (view.touched_at, view.changed_at) == (
-            evaluator.table.touched.position,
-            evaluator.table.changed.position,
-        )
-        follows = as_now and within is None and not full and not view.session_filters
-        if follows and view.counted is not None and view.counted.follow(view, evaluator.table, future_ok):
-            return view.counted.counts, view.counted.nodes
         valid = evaluator.table.valid[: view.size]
         rows = (valid if within is None else valid & within[: view.size]).nonzero()[0]
         codes = view.code.take(rows)
@@ -144,8 +125,4 @@ class WhyNot:
         nodes[:1] = 0
         numbers = nodes.nonzero()[0]
         counts = dict(zip(numbers.tolist(), nodes.take(numbers).tolist(), strict=True))
-        if follows:
-            by_row = np.zeros(view.size, dtype=np.int32)
-            by_row[rows] = codes
-            view.counted = ObjectionCount(by_row, counts, len(rows), evaluator.table)
         return counts, len(rows)
