@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pumice.sim.report import tables, units
-from pumice.sim.report.charts import usage, waits
+from pumice.sim.report.charts import waits
 from pumice.sim.report.charts.plot import legend, percent
 from pumice.sim.report.markup import Markup, tag
-from pumice.sim.report.sections import card, remarks
-from pumice.sim.results import timeline
+from pumice.sim.report.sections import card, folded, over_time, remarks
+from pumice.sim.report.terminal import NO_VERDICT
 from pumice.sim.results.comparison import Comparison, MetricRow, MetricTable, Mover, Movers
 from pumice.sim.results.records import RunRecord
 from pumice.words import counted
@@ -31,19 +31,11 @@ def comparison_sections(runs: Sequence[RunRecord], comparison: Comparison, colou
     """Return what differs between the runs, the verdict first."""
     key = legend([(colour, run.name, "") for run, colour in zip(runs, colours, strict=True)])
     return [
+        tag("p", _verdict(comparison), class_="verdict"),
         tag("p", _in_words(comparison), class_="lead"),
+        over_time(runs, colours, "Time counts from the first submission of each run."),
         tag("div", *_headlines(comparison, colours), class_="tiles"),
         *remarks(comparison.warnings, comparison.notes),
-        card(
-            "Over time",
-            "Time counts from the first submission of each run.",
-            key,
-            tag("h3", f"{'GPUs' if timeline.main_resource(runs[0]) == 'gpu' else 'CPUs'} in use"),
-            usage.by_run(runs, colours),
-            tag("h3", "Jobs waiting for their first start"),
-            usage.waiting_by_run(runs, colours),
-            anchor="compare-time",
-        ),
         card(
             "Side by side",
             f"Every run, and its step from {comparison.runs[0]}, the first. One run of each cannot tell a change from "
@@ -61,13 +53,13 @@ def comparison_sections(runs: Sequence[RunRecord], comparison: Comparison, colou
             ),
             anchor="compare-waits",
         ),
-        card(
+        folded(
             "By queue",
             f"Under each figure, the step from {comparison.runs[0]}.",
             _groups("Queue", comparison.by_queue, comparison, colours),
             anchor="compare-queues",
         ),
-        card(
+        folded(
             "By size",
             f"Under each figure, the step from {comparison.runs[0]}.",
             _groups("Size of the job", comparison.by_size, comparison, colours),
@@ -75,6 +67,19 @@ def comparison_sections(runs: Sequence[RunRecord], comparison: Comparison, colou
         ),
         *(_movers(movers, comparison.runs[0]) for movers in comparison.movers),
     ]
+
+
+def _verdict(comparison: Comparison) -> str:
+    """Return what one run of each shows of the mean wait, and that it proves nothing."""
+    row = next((row for row in comparison.overall if row.key == "wait.mean"), None)
+    if row is None:
+        return NO_VERDICT
+    steps = units.steps(row.changes, row.unit)
+    values = [
+        f"{name} {units.amount(value, row.unit, at_least=bound)}{f' ({step})' if step else ''}"
+        for name, value, bound, step in zip(comparison.runs, row.values, row.at_least, steps, strict=True)
+    ]
+    return f"{row.label}: {', '.join(values)}. {NO_VERDICT}"
 
 
 def _in_words(comparison: Comparison) -> str:

@@ -59,25 +59,65 @@ def how_to_read(comparison: SeedComparison) -> str:
     return " ".join(said)
 
 
+def sentence(comparison: SeedComparison) -> str:
+    """Return the verdict on the primary figure, and in which other figures a configuration is better or worse."""
+    base, *others = comparison.configurations
+    said: list[str] = []
+    for at, name in enumerate(others, 1):
+        judged = [(row, effect) for row in comparison.overall if (effect := row.effects[at]) is not None]
+        for row, effect in judged:
+            if row.key == comparison.primary:
+                told = f"{_noun(row)} {change(effect, row.unit)} ({limits(effect, row.unit)})"
+                sure = effect.verdict in SURE
+                said.append(f"{name} is {effect.verdict} than {base}: {told}." if sure else _unsure(name, base, row))
+        rest = [(row, effect) for row, effect in judged if row.key != comparison.primary and not effect.alone]
+        for verdict in ("better", "worse"):
+            found = [_noun(row) for row, effect in rest if effect.verdict == verdict]
+            said += [f"Also {verdict}: {', '.join(found)}."] if found else []
+        if not any(effect.verdict.endswith("worse") for _, effect in judged):
+            said.append("No figure is clearly worse.")
+    return " ".join(said)
+
+
+def _unsure(name: str, base: str, row: SeedRow) -> str:
+    return f"{name} against {base}: no clear difference in {_noun(row)}."
+
+
+def _noun(row: SeedRow) -> str:
+    """Return the name of a figure within a sentence: ``Wait, mean`` is the mean wait."""
+    what, comma, which = row.label.partition(", ")
+    within = what if what[:2].isupper() else f"{what[0].lower()}{what[1:]}"
+    return f"{which} {within}" if comma else within
+
+
+LARGE: Final = 2.0
+"""A relative change from which on a factor says more than a percentage: three times as long."""
+
+
 def change(effect: Effect, unit: Unit) -> str:
-    """Return the change: ``−40.2 %``, ``−2.9 points``."""
+    """Return the change: ``−40.2 %``, ``9.4 × as long``, ``−2.9 points``."""
     estimate = effect.change.estimate
-    return units.signed_percent(estimate) if effect.scale == "ratio" else units.signed(estimate, unit)
+    if effect.scale != "ratio":
+        return units.signed(estimate, unit)
+    return units.signed_percent(estimate) if estimate < LARGE else f"{units.ratio(1 + estimate)} as long"
 
 
 def limits(effect: Effect, unit: Unit) -> str:
-    """Return the interval of a change: ``−63 … −3 %``, ``above −3 %``; nothing where there are too few seeds for one.
+    """Return the interval of a change: ``−63.0 … −3.0 %``, ``1.02 … 150 ×``; nothing with too few seeds for one.
 
-    A limit that rounds to nothing keeps its sign: whether the interval holds zero decides the verdict.
+    A limit that rounds to nothing has one digit more: whether the interval holds zero decides the verdict.
     """
-    ratio = effect.scale == "ratio"
-    ends = [
-        None
-        if end is None
-        else (units.signed_percent(end) if ratio else units.signed(end, unit)).replace("±", _sign(end))
-        for end in (effect.change.low, effect.change.high)
-    ]
-    return _ends(*ends)
+    ends = (effect.change.low, effect.change.high)
+    if effect.scale == "ratio" and (effect.change.estimate >= LARGE or any(end >= LARGE for end in ends if end)):
+        return _ends(*(None if end is None else units.ratio(1 + end) for end in ends))
+    return _ends(*(None if end is None else _limit(end, effect, unit) for end in ends))
+
+
+def _limit(end: float, effect: Effect, unit: Unit) -> str:
+    said = units.signed_percent(end) if effect.scale == "ratio" else units.signed(end, unit)
+    if end and "±" in said and (effect.scale == "ratio" or unit == "share"):
+        said = f"{_sign(end)}{100 * abs(end):.2f} {'%' if effect.scale == 'ratio' else 'points'}"
+    return said.replace("±", _sign(end))
 
 
 def _ends(low: str | None, high: str | None) -> str:
@@ -254,13 +294,14 @@ def _doubts(row: SeedRow, effect: Effect, name: str, noun: str) -> list[str]:
 
 
 def _driver(driver: Driver, noun: str) -> str:
-    part = f"{100 * driver.part:.0f} %" if driver.part < 2 else f"{driver.part:.1f} times"
     where = {
         "seed": f"on {noun} {driver.name}",
         "queue": f"in queue {driver.name}",
         "size": f"in jobs of {driver.name}",
     }
-    return f"{part} of the difference is {where[driver.kind]}"
+    if driver.part > 1:
+        return f"all of the difference is {where[driver.kind]}; elsewhere it goes the other way"
+    return f"{100 * driver.part:.0f} % of the difference is {where[driver.kind]}"
 
 
 def _and_more(seeds: int) -> str:

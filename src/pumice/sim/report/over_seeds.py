@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pumice.sim.report import effects, palette, tables, units
 from pumice.sim.report.charts.plot import percent
 from pumice.sim.report.markup import Markup, tag
-from pumice.sim.report.sections import card, remarks
+from pumice.sim.report.sections import card, folded, over_time, remarks
 from pumice.sim.results.pairs import SURE, Effect
+from pumice.sim.results.records import RunRecord
 from pumice.sim.results.seeds import SeedComparison, SeedRow, SeedTable
 
 _HEADLINES = ("wait.mean", "unfinished", "utilisation.gpu", "utilisation.cpu", "fragmentation", "evictions")
@@ -20,12 +21,16 @@ _SHORTEST_S = 1.0
 _GROUP_FIGURES = ("wait.mean", "wait.p95", "jct.mean", "unfinished")
 
 
-def seed_sections(comparison: SeedComparison) -> list[Markup]:
+def seed_sections(comparison: SeedComparison, runs: Sequence[RunRecord] = ()) -> list[Markup]:
     """Return what the seeds say together, the verdicts first."""
     names = comparison.configurations
     rows = [row for row in comparison.overall if effects.says_something(row)]
+    colours = palette.run_colours(runs)
+    note = f"Of {comparison.each.partition(' ')[0]} {runs[0].seed if runs else ''}, one of those that were played."
     parts = [
+        *([tag("p", effects.sentence(comparison), class_="verdict")] if len(names) > 1 else []),
         tag("p", _in_words(comparison), class_="lead"),
+        *([over_time(runs, colours, note)] if len(runs) > 1 and runs[0].jobs else []),
         tag("div", *(_tile(row, names) for row in _headlines(comparison)), class_="tiles"),
         *remarks(comparison.warnings, [*effects.remarks(comparison), *comparison.notes]),
     ]
@@ -61,7 +66,7 @@ def seed_sections(comparison: SeedComparison) -> list[Markup]:
         )
         for title, groups in (("By queue", comparison.by_queue), ("By size", comparison.by_size)):
             note = "Figures of a part of the jobs, judged as above."
-            parts.append(card(f"{title}: {names[at]}", note, _groups(groups, names, at)))
+            parts.append(folded(f"{title}: {names[at]}", note, _groups(groups, names, at)))
     return parts
 
 

@@ -118,7 +118,7 @@ def html_seeds(
     """
     summaries = [summarise(run) for run in runs]
     queue_colours = palette.queue_colours(summaries)
-    tabs = [_tab("compare", [*before, *seed_sections(comparison)])]
+    tabs = [_tab("compare", [*before, *seed_sections(comparison, runs)])]
     links = [("compare", f"All {comparison.each.partition(' ')[0]}s")]
     for number, (run, summary) in enumerate(zip(runs, summaries, strict=True)):
         name = f"{run.name}, seed {run.seed}"

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from pumice.sim.report import tables, units
 from pumice.sim.report.charts import gantt, heatmap, usage, waits
+from pumice.sim.report.charts.plot import legend
 from pumice.sim.report.markup import Markup, tag
 from pumice.sim.results import timeline
 from pumice.sim.results.records import RunRecord
@@ -41,6 +42,27 @@ def anchors(prefix: str) -> list[tuple[str, str]]:
 def card(title: str, note: str, *content: str, anchor: str | None = None) -> Markup:
     """Return a section with a title, a sentence on how to read it, and its content."""
     return tag("section", tag("h2", title), tag("p", note, class_="note"), *content, class_="card", id=anchor)
+
+
+def folded(title: str, note: str, *content: str, anchor: str | None = None) -> Markup:
+    """Return such a section that shows its title until it is opened."""
+    return tag("details", tag("summary", title), tag("p", note, class_="note"), *content, class_="card", id=anchor)
+
+
+def over_time(runs: Sequence[RunRecord], colours: Sequence[str], note: str) -> Markup:
+    """Return what was in use, and how many jobs waited, over time: a line for each run."""
+    key = legend([(colour, run.name, "") for run, colour in zip(runs, colours, strict=True)])
+    resource = "GPUs" if timeline.main_resource(runs[0]) == "gpu" else "CPUs"
+    return card(
+        "Over time",
+        note,
+        key,
+        tag("h3", f"{resource} in use"),
+        usage.by_run(runs, colours),
+        tag("h3", "Jobs waiting for their first start"),
+        usage.waiting_by_run(runs, colours),
+        anchor="compare-time",
+    )
 
 
 def remarks(warnings: Sequence[str], notes: Sequence[str]) -> list[Markup]:

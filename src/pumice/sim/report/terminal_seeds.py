@@ -35,6 +35,9 @@ class _Seeds:
         comparison, wide = self._comparison, options.max_width >= WIDE
         rows = [(row.label, row) for row in comparison.overall if effects.says_something(row)]
         names = comparison.configurations
+        if len(names) > 1:
+            yield Text(effects.sentence(comparison), style="bold")
+            yield Text()
         if len(names) == 1:
             yield _alone(names[0], rows)
         if len(names) > 2:

@@ -105,6 +105,18 @@ def test_the_page_of_several_runs_compares_them_and_holds_each(runs: list[RunRec
     assert words.count("Nodes over time") == 2
 
 
+def test_the_page_begins_with_the_verdict_and_the_two_charts_over_time(runs: list[RunRecord]) -> None:
+    page = html(runs)
+    main = page[page.index("<main>") :]
+    [verdict] = re.findall(r'<p class="verdict">([^<]*)</p>', main)
+    assert verdict.startswith("Wait, mean: preempt ")
+    assert "One run of each cannot tell a change from chance" in verdict
+    order = ("verdict", "GPUs in use", "Jobs waiting for their first start", 'class="tiles"', "Side by side")
+    places = [main.index(part) for part in order]
+    assert places == sorted(places)
+    assert re.findall(r"<details[^>]*><summary>(By \w+)", main) == ["By queue", "By size"]
+
+
 def test_the_same_records_give_the_same_page(runs: list[RunRecord]) -> None:
     assert html(runs) == html(runs, compare(runs))
 

@@ -185,12 +185,18 @@ def test_an_interval_says_a_unit_once_where_it_is_nothing_but_a_unit() -> None:
     assert effects.value_limits(Interval(0.5, 0.1, 0.9), "share") == "10.0 … 90.0 %"
 
 
-def test_a_limit_that_rounds_to_nothing_says_on_which_side_of_it_it_lies() -> None:
+def test_a_limit_that_rounds_to_nothing_has_one_digit_more() -> None:
     def limits(low: float, high: float) -> str:
         found = Interval((low + high) / 2, low, high)
         effect = Effect(scale="ratio", change=found, pairs=7, better=6, worse=1, verdict="better")
         return effects.limits(effect, "seconds")
 
-    assert limits(-0.029, -0.0001) == "−2.9 … −0.0 %"
-    assert limits(-0.029, 0.0001) == "−2.9 … +0.0 %"
+    assert limits(-0.029, -0.0001) == "−2.9 … −0.01 %"
+    assert limits(-0.029, 0.0001) == "−2.9 … +0.01 %"
     assert limits(-0.029, 0.0) == "−2.9 … ±0.0 %"
+
+
+def test_a_change_beyond_three_times_is_a_factor() -> None:
+    effect = Effect(scale="ratio", change=Interval(9.35, 0.004, 149.4), pairs=7, better=0, worse=7, verdict="worse")
+    assert effects.change(effect, "seconds") == "10.3 × as long"
+    assert effects.limits(effect, "seconds") == "1.00 … 150 ×"

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from pumice.errors import InvalidInput
-from pumice.sim.report import html_seeds, render_seeds
+from pumice.sim.report import effects, html_seeds, render_seeds
 from pumice.sim.results import JobRecord, RunRecord, Summary, compare_seeds, summarise
 from pumice.sim.results.metrics import METRICS
 
@@ -170,6 +170,12 @@ def test_every_figure_of_a_run_has_a_row_with_its_values() -> None:
     assert {row.key for row in found.overall} == {key for key, metric in METRICS.items() if metric.of(one) is not None}
     for row in found.overall:
         assert all(len(part) == len(found.seeds) for part in row.by_seed)
+
+
+def test_the_verdict_is_one_sentence_for_each_configuration() -> None:
+    told = effects.sentence(compare_seeds(study()))
+    assert told.startswith("second is better than first: mean wait −46.9 % (−46.9 … −46.9 %).")
+    assert told.endswith("No figure is clearly worse.")
 
 
 def test_a_report_and_a_table_are_made_of_one_two_and_three_configurations() -> None:
