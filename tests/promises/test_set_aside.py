@@ -50,11 +50,11 @@ BOOKS = {
     "pumice.state.cluster.ClusterState.note_admission",
     "pumice.state.cluster.ClusterState.recontribute",
     "pumice.state.contributions.of_queue",
-    "pumice.state.sums._wait",
-    "pumice.state.sums.add_sums",
-    "pumice.state.sums.count",
-    "pumice.state.sums.tally",
-    "pumice.state.together._count_many",
+    "pumice.state.ledger._add_move",
+    "pumice.state.ledger._add_sums",
+    "pumice.state.ledger._count_many",
+    "pumice.state.ledger._list_pending",
+    "pumice.state.ledger.count",
 }
 """Functions that keep the books of every job, also of one that is set aside: a few lines that compare and add."""
 _RUN = cycle._run

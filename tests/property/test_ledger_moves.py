@@ -13,12 +13,11 @@ import pumice
 from pumice.errors import IllegalMove
 from pumice.model.events import Gone, Seen
 from pumice.model.job import Job
-from pumice.model.keys import GPU_INDEX
 from pumice.model.resources import EMPTY, Resources
 from pumice.model.status import MOVES, TaskStatus
 from pumice.state.cluster import ClusterState
-from pumice.state.counts import COUNTS, OUT
 from pumice.state.invariants import violations
+from pumice.state.ledger import COUNTS, OUT
 from pumice.testing import job, node, pod, queue
 
 S = TaskStatus
@@ -83,39 +82,6 @@ def test_a_session_makes_no_move_that_is_not_in_the_table(before: TaskStatus, af
         with pytest.raises(IllegalMove):
             state.place_many([state.tasks["default/a-1"], task], [state.nodes["n1"]] * 2, S.ALLOCATED)
     assert fingerprint(state) == then
-
-
-@pytest.mark.parametrize("gpu", [0, 1, 2])
-@pytest.mark.parametrize("named", ["", "3", "1,3"])
-def test_equal_tasks_of_several_jobs_are_bound_together_as_one_by_one(gpu: int, named: str) -> None:
-    """Two of them are of one job of which a third one waits; the last of the other jobs may name its devices."""
-
-    def bound(together: bool) -> Any:
-        state = ClusterState()
-        notes = {GPU_INDEX: named} if named else None
-        jobs = [
-            job("a", tasks=3, cpu=2, gpu=gpu),
-            job("b", cpu=2, gpu=gpu),
-            job("c", cpu=2, gpu=gpu, task_annotations=notes),
-        ]
-        for obj in (node("n1", gpu=8), node("n2", gpu=8), queue("default"), *itertools.chain.from_iterable(jobs)):
-            state.apply(Seen(obj))
-        tasks = [state.tasks[f"default/{name}"] for name in ("a-0", "b-0", "c-0", "a-2")]
-        assert len({task.klass.id for task in tasks}) == 1
-        one, two = state.nodes["n1"], state.nodes["n2"]
-        if together:
-            state.bind_equal([(one, tasks[:3]), (two, tasks[3:])])
-            with pytest.raises(IllegalMove, match="task default/b-0: cannot go from Binding to Binding with others"):
-                state.bind_equal([(two, [state.tasks["default/a-1"]]), (one, tasks[1:])])
-        else:
-            for task in tasks:
-                state.move(task, S.ALLOCATED, one if task is not tasks[3] else two)
-                state.confirm(task)
-        assert violations(state) == []
-        assert list(state.queues["default"].waiting) == ["default/a"]
-        return fingerprint(state), {t.name: (t.devices, t.assumed_at) for t in tasks}, list(state.dirty)
-
-    assert bound(together=True) == bound(together=False)
 
 
 def test_nobody_who_decides_goes_around_the_table_of_moves() -> None:

@@ -12,7 +12,7 @@ from pumice.errors import InvalidInput
 from pumice.model.api import AnyObject, Pod, PodGroup, with_namespace
 from pumice.model.task import GROUP_ANNOTATION, group_named
 from pumice.state.cluster import ClusterState
-from pumice.state.saying import priority_of
+from pumice.state.groups import priority_of
 
 MOST_PODS: Final = 10_000
 """Pods that are tried at once, at most."""

@@ -76,19 +76,8 @@ class Task(Sealed):
     """One pod. Read-only: everything is changed by the state alone."""
 
     __slots__ = (
-        *(
-            "_order",
-            "annotations",
-            "assumed_at",
-            "best_effort",
-            "creation",
-            "devices",
-            "evicted",
-            "gates",
-            "invalid",
-            "job",
-        ),
-        *("job_key", "klass", "labels", "name", "namespace", "node", "nominated_node", "pod", "preemptable"),
+        *("annotations", "assumed_at", "best_effort", "creation", "devices", "evicted", "gates", "invalid", "job"),
+        *("job_key", "klass", "labels", "name", "namespace", "node", "nominated_node", "order", "pod", "preemptable"),
         *("priority", "role", "status", "sub_job", "uid"),
     )
 
@@ -111,6 +100,8 @@ class Task(Sealed):
     """Asks for nothing."""
     creation: Final[float]
     """Creation time in seconds."""
+    order: Final[int | None]
+    """The index at the end of its name."""
     klass: Final[TaskClass]
     node: Final[Node | None]
     nominated_node: Final[str]
@@ -153,40 +144,12 @@ class Task(Sealed):
         self.assumed_at = None
         self.invalid = invalid
         self.devices = ()
-        self._order = pod_index(meta.name)
-
-    def _beside(self, pod: Pod, key: str, node: Node | None) -> Task:
-        """The task of another pod of its job that says the same of itself but for its name, its age and its place."""
-        meta, mine = pod.metadata, self.pod.metadata
-        born = meta.creation_timestamp
-        made: Any = _new(_DRAFT)
-        made.uid, made.name, made.namespace = meta.uid or key, meta.name, self.namespace
-        made.labels, made.annotations = self.labels, self.annotations
-        made.creation = self.creation if born == mine.creation_timestamp else born.timestamp() if born else 0.0
-        made.pod, made.klass, made.job_key = pod, self.klass, self.job_key
-        made.role, made.priority, made.preemptable = self.role, self.priority, self.preemptable
-        made.best_effort, made.gates, made.invalid = self.best_effort, self.gates, self.invalid
-        made.nominated_node = pod.status.nominated_node_name
-        made.status, made.job, made.sub_job, made.node = self.status, self.job, None, node
-        made.evicted, made.assumed_at, made.devices = False, None, ()
-        made._order = _UNREAD
-        made.__class__ = Task
-        sealed: Task = made
-        return sealed
+        self.order = pod_index(meta.name)
 
     @property
     def key(self) -> str:
         """``namespace/name``."""
         return f"{self.namespace}/{self.name}"
-
-    @property
-    def order(self) -> int | None:
-        """The index at the end of its name. Of pods that came with their places it is read when somebody asks."""
-        found = self._order
-        if found == _UNREAD:
-            found = pod_index(self.name)
-            _set_order(self, found)
-        return found
 
     @property
     def requests(self) -> Resources:
@@ -220,12 +183,6 @@ class Task(Sealed):
 
     def __repr__(self) -> str:
         return f"<Task {self.key} {self.status.title}{' on ' + self.node_name if self.node else ''}>"
-
-
-_UNREAD: Final = -1
-_set_order: Final = Task.__dict__["_order"].__set__
-_DRAFT: Final = Task._draft
-_new: Final = object.__new__
 
 
 class TaskMap(ReadOnlyMap[str, Task]):

@@ -13,9 +13,9 @@ from pumice.model import api
 from pumice.model.events import Seen
 from pumice.model.status import JobPhase, TaskStatus
 from pumice.saved.staying import without_secrets
+from pumice.state.assumed import RefusedWrite
 from pumice.state.cluster import ClusterState
 from pumice.state.devices import MOST_DEVICES, groups_named
-from pumice.state.refused_writes import RefusedWrite
 
 _ASSUMED: Final = frozenset({TaskStatus.BINDING, TaskStatus.RELEASING})
 _TOLD: Final = ("do", "pod", "uid", "node", "job", "beneficiary", "beneficiary_pod")

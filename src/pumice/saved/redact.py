@@ -22,7 +22,7 @@ from pumice.model.task import GROUP_ANNOTATION
 from pumice.saved.cycle import SavedCycle
 from pumice.saved.renaming import MACHINERY, WELL_KNOWN, NewNames, collect, ranked, references_to_workloads
 from pumice.saved.staying import WORDS, attribute_names, each_text, plain, said_in
-from pumice.state.refused_writes import JOB_KEY
+from pumice.state.assumed import JOB_KEY
 
 _QUEUE_KEYS: Final = (keys.QUEUE_NAME, keys.QUEUE_ANNOTATION, keys.KAI_QUEUE_LABEL)
 _JOB_KEYS: Final = (keys.JOB_NAME, GROUP_ANNOTATION, "pod-group-name")

@@ -9,8 +9,8 @@ from typing import Any
 
 from pumice.errors import words_of
 from pumice.model.job import Job
+from pumice.state.assumed import ASIDE, JOB_KEY, RefusedWrite, next_wait
 from pumice.state.cluster import ClusterState
-from pumice.state.refused_writes import ASIDE, JOB_KEY, RefusedWrite, next_wait
 
 log = logging.getLogger("pumice.scheduler")
 MOST = 20

@@ -21,8 +21,8 @@ from pumice.scheduler import attribution
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.report import CycleReport
 from pumice.scheduler.standstill import Standstill, somebody_waits, standstill_after
+from pumice.state.assumed import put_back, refused_of, sent_of, take_back
 from pumice.state.cluster import ClusterState
-from pumice.state.takeback import put_back, refused_of, sent_of, take_back
 
 
 def run_cycle(

@@ -21,8 +21,8 @@ from pumice.saved.packing import pack_memory, unpack_memory
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.report import CycleReport
+from pumice.state.assumed import put_back, refused_of, sent_of, take_back
 from pumice.state.cluster import ClusterState
-from pumice.state.takeback import put_back, refused_of, sent_of, take_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

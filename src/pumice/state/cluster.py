@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from pumice.model import dimensions
-from pumice.model.api import AnyObject, Pod
+from pumice.model.api import AnyObject
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
 from pumice.model.job import Job, JobMap
 from pumice.model.namespace import Namespace
@@ -18,16 +18,14 @@ from pumice.model.reason import forget_reason
 from pumice.model.resources import Number, Resources
 from pumice.model.status import JobPhase, TaskStatus
 from pumice.model.task import Task, TaskMap
-from pumice.state import binding, handlers, ledger, together
+from pumice.state import assumed, handlers, ledger
 from pumice.state import writing as w
-from pumice.state.arrivals import GatheredTasks
+from pumice.state.assumed import RefusedWrite, Stopped
 from pumice.state.classes import ClassTable
 from pumice.state.contributions import Contribution, JobSum, contribute, of_queue
 from pumice.state.devices import DeviceTable
+from pumice.state.ledger import add, count_in_queue
 from pumice.state.pods import FromLabels
-from pumice.state.refused_writes import RefusedWrite, Stopped
-from pumice.state.runs import PodRun
-from pumice.state.sums import EqualMoves, add, add_up, count_in_queue
 from pumice.state.table import NodeTable
 
 S = TaskStatus
@@ -110,17 +108,8 @@ class ClusterState:
         self.class_offers: Mapping[str, Mapping[str, int]] = {}
         """What device classes offer by node and resource, beside what nodes say (`nodes.offer_by_classes`)."""
         self.now = 0.0
-        self.arrivals: GatheredTasks | None = None
-        """Where pods are gathered that come with their places; None outside of `apply_all`."""
-        self.run: PodRun | None = None
-        """Where pods are gathered that come, start or go together; None outside of `apply_all`."""
-        self.adds_later = False
-        """Are moves of tasks added up once for as many equal ones as follow each other? Then sums lag behind."""
-        self.moves: EqualMoves | None = None
-        """Those that were not added up yet."""
         self.last_labels: FromLabels | None = None
         """What the labels and annotations of the last pod say."""
-        self._gathering = GatheredTasks(self), PodRun(self)
         self._names_again = 0.0
 
     # -- events ---------------------------------------------------------------------------------------------------
@@ -133,14 +122,13 @@ class ClusterState:
         if event.__class__ is Seen:
             handlers.seen(self, event.object)
             return
-        self.settle()
         match event:
             case Gone(kind=kind, key=key):
                 handlers.gone(self, kind, key)
             case BindFailed():
-                handlers.bind_failed(self, event)
+                assumed.bind_failed(self, event)
             case EvictFailed():
-                handlers.evict_failed(self, event)
+                assumed.evict_failed(self, event)
 
     def pauses(self, job: str) -> Stopped | None:
         """Why nothing of a job is placed for now: a bind of it was refused, or a cycle failed at it; else None."""
@@ -155,42 +143,8 @@ class ClusterState:
 
     def apply_all(self, events: Iterable[ClusterEvent]) -> None:
         """Take in several events in order."""
-        arrivals, run = self.arrivals, self.run = self._gathering
-        alike = 0
-        self.adds_later = True
-        source = iter(events)
-        try:
-            for first in source:
-                event: ClusterEvent | None = first
-                while event is not None:
-                    if event.__class__ is Seen:
-                        pod = event.object
-                        taken = pod.__class__ is Pod and run.take(pod)
-                    else:
-                        taken = event.__class__ is Gone and event.kind == "Pod" and run.lose(event.key)
-                    if taken:
-                        alike += 1
-                    else:
-                        run.settle()
-                        self.apply(event)
-                    event = arrivals.take_likes(source) if arrivals._run is not None else None
-        finally:
-            run.settle()
-            self.arrivals = self.run = None
-            alike += arrivals.end()
-            self.moment += alike
-            self.versions["Pod"] = self.versions.get("Pod", 0) + alike
-            self.add_up()
-
-    def settle(self) -> None:
-        """Something else is about to happen than that another pod comes: have the sums and columns up to date."""
-        if self.arrivals is not None and self.arrivals._run is not None:
-            self.arrivals.settle()
-
-    def add_up(self) -> None:
-        """Have the sums of jobs, queues and namespaces up to date, and keep them so."""
-        self.adds_later = False
-        add_up(self)
+        for event in events:
+            self.apply(event)
 
     # -- reading --------------------------------------------------------------------------------------------------
     @property
@@ -296,28 +250,14 @@ class ClusterState:
             for task, node in zip(tasks, nodes, strict=True):
                 self.move(task, status, node)
         else:
-            together.shift_many(self, tasks, nodes, status)
-
-    def bind_equal(self, placed: Sequence[tuple[Node, Sequence[Task]]]) -> None:
-        """Have equal, pending tasks of any jobs be bound on nodes; as `move` and `confirm` one by one, only faster.
-
-        :raises IllegalMove: one of them is not pending; nothing was changed.
-        """
-        klass = placed[0][1][0].klass
-        if not self.rooms and not klass.best_effort and (klass.gpu is None or klass.gpu.whole):
-            binding.bind_equal(self, placed)
-            return
-        for node, tasks in placed:
-            for task in tasks:
-                self.move(task, S.ALLOCATED, node)
-                self.confirm(task)
+            ledger.place_many(self, tasks, nodes, status)
 
     def confirm(self, task: Task) -> None:
         """An allocated task is now being bound: it is assumed until it is seen.
 
         :raises IllegalMove: it is not allocated.
         """
-        ledger.confirm(self, task)
+        ledger.confirm(task)
         self.assume(task)
 
     def confirm_many(self, tasks: Sequence[Task]) -> None:
@@ -325,7 +265,7 @@ class ClusterState:
 
         :raises IllegalMove: one of them is not allocated; nothing was changed.
         """
-        together.confirm_many(tasks)
+        ledger.confirm_many(tasks)
         self.moment += 1
         now, set_assumed_at = self.now, w.set_assumed_at
         for task in tasks:

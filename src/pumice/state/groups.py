@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from pumice.errors import InvalidInput
 from pumice.model import native
-from pumice.model.api import Metadata, Pod, PodGroup, QueueObject
+from pumice.model.api import Metadata, Pod, PodGroup, PriorityClass, QueueObject
 from pumice.model.job import Job
+from pumice.model.keys import QUEUE_ANNOTATION
 from pumice.model.mapping import ReadOnlyMap, frozen, labels_of
 from pumice.model.native import NativePodGroup
 from pumice.model.queue import Queue
 from pumice.model.resources import Resources, TooManyNames
-from pumice.state import sums
+from pumice.model.status import JobPhase
+from pumice.model.task import Task
+from pumice.state import ledger
 from pumice.state import writing as w
 from pumice.state.classes import Feature
 from pumice.state.contributions import fits_nowhere
-from pumice.state.counts import OUT
 from pumice.state.pods import join_sub_job
-from pumice.state.saying import speaks_for, told
 from pumice.state.writing import empty, find, put, take, unsealed
 
 if TYPE_CHECKING:
@@ -30,7 +32,6 @@ _HIDDEN: Final = f"{native.POD_GROUP} {{}}: a PodGroup of Volcano's has this nam
 
 def group_seen(state: ClusterState, obj: PodGroup) -> None:
     """A PodGroup was added or changed."""
-    state.settle()
     key = obj.key
     job: Job | None = find(state.jobs, key)
     if job is not None and job.in_session and obj.__class__ is PodGroup and _only_status_differs(job, obj):
@@ -63,7 +64,7 @@ def _retake(state: ClusterState, job: Job, obj: PodGroup) -> None:
         for task in job._tasks.values():
             w.set_sub_job(task, None)
             if policies:
-                sums.count(join_sub_job(job, task), task, OUT, task.status)
+                ledger.count(join_sub_job(job, task), task, ledger.OUT, task.status)
     _enter_queue(state, job)
     if job.problem:
         raise InvalidInput(job.problem)
@@ -73,7 +74,7 @@ def _take_over(state: ClusterState, job: Job, obj: PodGroup) -> None:
     """Make a job what its PodGroup says."""
     meta, spec = obj.metadata, obj.spec
     problem = f"{obj.kind_name} {obj.key}: {obj.fault}" if obj.fault else ""
-    said = told(state, job, obj)
+    facts = _facts_of(state, job, obj)
     minimum: Resources | None = None
     try:
         minimum = Resources.parse(spec.min_resources) if spec.min_resources is not None else None
@@ -84,16 +85,16 @@ def _take_over(state: ClusterState, job: Job, obj: PodGroup) -> None:
     with unsealed(job) as draft:
         draft.join(obj)
         draft.problem = problem
-        draft.queue = said.queue or state.default_queue
-        draft.together = said.together
+        draft.queue = facts.queue or state.default_queue
+        draft.together = facts.together
         draft.min_available = max(spec.min_member, 0)
         draft.role_minimums = frozen(spec.min_task_member) if spec.min_task_member else _NO_MINIMUMS
         draft.role_total = sum(job.role_minimums.values())
         draft.creation = meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
-        draft.labels, draft.annotations = labels_of(said.labels), labels_of(said.annotations)
-        draft.phase = said.phase
+        draft.labels, draft.annotations = labels_of(facts.labels), labels_of(facts.annotations)
+        draft.phase = facts.phase
         draft.min_resources = minimum
-        draft.priority = said.priority
+        draft.priority = facts.priority
         draft.version += 1
     if isinstance(obj, NativePodGroup) and obj.spec.topology_key:
         state.classes.features.add(Feature.GROUP_DOMAIN)
@@ -134,7 +135,7 @@ def member_seen(state: ClusterState, pod: Pod) -> None:
     """A pod of a group of Kubernetes' own was added or changed: it may say what its group does not."""
     task = state.task_by_key.get(pod.key)
     job = task.job if task is not None and task.job_key else None
-    if task is not None and job is not None and isinstance(job.group, NativePodGroup) and speaks_for(job, task):
+    if task is not None and job is not None and isinstance(job.group, NativePodGroup) and _changes_facts(job, task):
         _retake(state, job, job.group)
 
 
@@ -149,10 +150,9 @@ def workload_seen(state: ClusterState, key: str) -> None:
 
 def _leave_queue(state: ClusterState, job: Job) -> None:
     """Take a job out of its queue's sums."""
-    sums.add_up(state)
     queue: Queue | None = find(state.queues, job.queue) if job.in_session else None
     if queue is not None:
-        sums.tally_job(queue, job, -1)
+        ledger.count_job(queue, job, -1)
     w.set_in_session(job, False)
     take(state.queueless, job.uid, None)
     take(state.session_jobs, job.uid, None)
@@ -163,7 +163,6 @@ def _leave_queue(state: ClusterState, job: Job) -> None:
 
 def _enter_queue(state: ClusterState, job: Job) -> None:
     """Count a job in its queue, if it has a PodGroup and its queue exists."""
-    sums.add_up(state)
     queue: Queue | None = find(state.queues, job.queue)
     state.mark(job)
     if job.group is None:
@@ -175,7 +174,7 @@ def _enter_queue(state: ClusterState, job: Job) -> None:
     w.set_in_session(job, True)
     put(state.session_jobs, job.uid, job)
     state.note_admission(job)
-    sums.tally_job(queue, job, 1)
+    ledger.count_job(queue, job, 1)
 
 
 def group_gone(state: ClusterState, key: str, kind: str = PodGroup.kind_name) -> None:
@@ -200,7 +199,6 @@ def group_gone(state: ClusterState, key: str, kind: str = PodGroup.kind_name) ->
 
 def queue_seen(state: ClusterState, obj: QueueObject) -> None:
     """A queue was added or changed."""
-    state.settle()
     name = obj.metadata.name
     queue = state.queues.get(name)
     if queue is not None and _only_its_counters_differ(queue.object, obj):
@@ -243,8 +241,74 @@ def queue_gone(state: ClusterState, name: str) -> None:
 def reprioritise(state: ClusterState) -> None:
     """A PriorityClass came, changed or went: jobs have the priority that it gives them now."""
     for job in state.jobs.values():
-        priority = told(state, job, job.group).priority if job.group is not None else job.priority
+        priority = _facts_of(state, job, job.group).priority if job.group is not None else job.priority
         if priority != job.priority:
             w.set_priority(job, priority)
             w.set_group_version(job, job.version + 1)
             state.mark(job)
+
+
+# -- where the facts of a job come from -------------------------------------------------------------------------------
+class JobFacts(NamedTuple):
+    """The facts of a job that its PodGroup, its Workload, its pods, its namespace or a PriorityClass gives."""
+
+    queue: str
+    """Its queue; empty if none of them names one."""
+    priority: int
+    phase: str
+    labels: Mapping[str, str] | None
+    annotations: Mapping[str, str] | None
+    together: bool = False
+
+
+def _facts_of(state: ClusterState, job: Job, group: PodGroup) -> JobFacts:
+    """Return the facts of a job: from its PodGroup, else from the other objects."""
+    meta, spec = group.metadata, group.spec
+    if not isinstance(group, NativePodGroup):
+        priority = priority_of(state, spec.priority_class_name)
+        return JobFacts(spec.queue, priority, group.status.phase, meta.labels, meta.annotations)
+    workload = state.kind(native.WORKLOAD).get(group.workload_key)
+    labels, notes = native.said_of(workload, group)
+    queue = notes.get(QUEUE_ANNOTATION) or min(filter(None, map(_named_queue, job._tasks.values())), default="")
+    if not queue:
+        namespace = state.kind("Namespace").get(meta.namespace)
+        queue = (namespace.metadata.annotations or {}).get(QUEUE_ANNOTATION, "") if namespace is not None else ""
+    same = isinstance(job.group, NativePodGroup) and job.group.metadata.uid == meta.uid
+    phase = (job.phase if same else "") or JobPhase.PENDING
+    return JobFacts(queue, _native_priority(state, job, group), phase, labels, notes, group.spec.together)
+
+
+def _changes_facts(job: Job, task: Task) -> bool:
+    """Report whether a pod gives its job, in a group of Kubernetes' own, a queue or priority that it lacks."""
+    spec = cast(NativePodGroup, job.group).spec
+    if spec.priority is None and not spec.priority_class_name and (task.pod.spec.priority or 0) > job.priority:
+        return True
+    queue = _named_queue(task)
+    return bool(queue) and queue != job.queue and QUEUE_ANNOTATION not in job.annotations
+
+
+def _named_queue(task: Task) -> str:
+    return task.annotations.get(QUEUE_ANNOTATION, "")
+
+
+def _native_priority(state: ClusterState, job: Job, group: NativePodGroup) -> int:
+    """Return the priority of the group, else that of its class, else the highest of its pods."""
+    spec = group.spec
+    if spec.priority is not None:
+        return spec.priority
+    if spec.priority_class_name:
+        return priority_of(state, spec.priority_class_name)
+    given = [task.pod.spec.priority for task in job._tasks.values() if task.pod.spec.priority is not None]
+    return max(given) if given else priority_of(state, "")
+
+
+def priority_of(state: ClusterState, class_name: str) -> int:
+    """Return the value of a priority class; without a class the global default, else 0."""
+    classes = state.kind("PriorityClass")
+    named = classes.get(class_name) if class_name else None
+    if named is not None:
+        return cast(PriorityClass, named).value
+    for other in classes.values():
+        if cast(PriorityClass, other).global_default:
+            return cast(PriorityClass, other).value
+    return 0

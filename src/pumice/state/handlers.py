@@ -20,15 +20,13 @@ from pumice.state.groups import (
     workload_seen,
 )
 from pumice.state.nodes import node_gone, node_seen
-from pumice.state.pods import bind_failed, evict_failed, pod_gone, pod_seen, unassume
+from pumice.state.pods import pod_gone, pod_seen
 from pumice.state.writing import replace, take
 
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState
 
 log = logging.getLogger("pumice.state")
-
-__all__ = ["bind_failed", "evict_failed", "gone", "seen", "unassume"]
 
 
 def seen(state: ClusterState, obj: AnyObject) -> None:
@@ -52,7 +50,6 @@ def seen(state: ClusterState, obj: AnyObject) -> None:
 def _pod_seen(state: ClusterState, pod: Pod) -> None:
     pod_seen(state, pod)
     if pod.spec.scheduling_group is not None:
-        state.settle()
         member_seen(state, pod)
 
 
@@ -62,7 +59,6 @@ def _kin_seen(state: ClusterState, obj: AnyObject) -> None:
         if isinstance(obj, cls):
             take_in(state, obj)
             return
-    state.settle()
     other_seen(state, obj)
 
 

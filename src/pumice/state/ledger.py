@@ -1,24 +1,27 @@
 """The ledger: the one way in which a task goes from one status and place to another.
 
-`counts.py` has the table of which sums a task counts in; this moves one task, `together.py` many at once, and
-`sums.py` keeps what groups, queues and namespaces hold. Nothing else writes these sums. Entering and leaving the
-cluster are moves too, from and to `OUT`; a job that enters or leaves its queue brings its sums along (`tally_job`).
+`COUNTS` is the table of the sums in which a task of each status counts. `shift` moves one task, `place_many` and
+`confirm_many` move equal tasks of one job. They write the columns of the node and the sums of the job, its queue and
+its namespace; nothing else writes these sums. A task that enters or leaves the cluster moves from or to `OUT`. A job
+that enters or leaves its queue brings its sums along (`count_job`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pumice.errors import IllegalMove
+from pumice.model.job import Job, TaskGroup
 from pumice.model.node import Node
-from pumice.model.status import TaskStatus
+from pumice.model.queue import Queue
+from pumice.model.resources import Number
+from pumice.model.status import MOVES, STATUS_COUNT, TaskStatus
 from pumice.model.task import Task, TaskClass
 from pumice.state import writing as w
-from pumice.state.counts import ALLOWED, COLUMNS, HOLDS, NOTHING, ON, OUT, THERE, Items
-from pumice.state.sums import add, count, tally
 from pumice.state.table import NodeTable
-from pumice.state.writing import put, take
+from pumice.state.writing import empty, find, put, put_all, take
 
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState
@@ -26,11 +29,65 @@ if TYPE_CHECKING:
 S = TaskStatus
 _PENDING: Final = S.PENDING
 _RELEASING: Final = S.RELEASING
+OUT: Final = STATUS_COUNT
+"""The status of a task that is not in the cluster: before its pod is first seen and after its pod is gone."""
+Items = tuple[tuple[int, int], ...]
 
 
+# -- what a task counts in --------------------------------------------------------------------------------------------
+class Counts(NamedTuple):
+    """What a task counts in, in units of its request."""
+
+    idle: int = 0
+    used: int = 0
+    releasing: int = 0
+    pipelined: int = 0
+    there: int = 0
+    """Whether it is one of its node's tasks and pods."""
+    allocated: int = 0
+    held: int = 0
+    pending: int = 0
+    total: int = 1
+
+
+_PLACED: Final = Counts(idle=-1, used=1, there=1, allocated=1, held=1)
+COUNTS: Final[dict[int, Counts]] = {
+    S.PENDING: Counts(pending=1),
+    S.ALLOCATED: _PLACED,
+    S.PIPELINED: Counts(pipelined=1, there=1, held=1),
+    S.BINDING: _PLACED,
+    S.BOUND: _PLACED,
+    S.RUNNING: _PLACED,
+    S.RELEASING: Counts(idle=-1, used=1, releasing=1, there=1),
+    S.SUCCEEDED: Counts(),
+    S.FAILED: Counts(),
+    S.UNKNOWN: Counts(idle=-1, used=1, there=1),
+    OUT: Counts(total=0),
+}
+"""The table: what a task of each status counts in. The first five hold where its node is known."""
+
+_EVERY: Final = range(STATUS_COUNT + 1)
+_THERE: Final = tuple(bool(COUNTS[s].there) for s in _EVERY)
+_ON: Final = tuple(tuple(COUNTS[s][:4]) for s in _EVERY)
+_COLUMNS: Final = tuple(
+    tuple(tuple(b - a for a, b in zip(_ON[x], _ON[y], strict=True)) for y in _EVERY) for x in _EVERY
+)
+"""[before][after]: what a move on one node does to its idle, used, releasing and pipelined."""
+_SUMS: Final = tuple(
+    tuple(tuple(b - a for a, b in zip(COUNTS[x][5:], COUNTS[y][5:], strict=True)) for y in _EVERY) for x in _EVERY
+)
+"""[before][after]: what a move does to allocated, held, pending and total."""
+_HOLDS: Final = tuple(COUNTS[s] is _PLACED for s in _EVERY)
+"""Whether a task of that status holds its place and is seen there."""
+_NOTHING: Final = (0, 0, 0, 0)
+_ALLOWED: Final = tuple(tuple((x, y) in MOVES for y in S) for x in S)
+"""[before][after]: whether a session may do that."""
+
+
+# -- one task ---------------------------------------------------------------------------------------------------------
 def check(task: Task, status: TaskStatus) -> None:
     """:raises IllegalMove: a session may not take the task from its status to this one."""
-    if not ALLOWED[task.status][status]:
+    if not _ALLOWED[task.status][status]:
         raise IllegalMove(f"task {task.key}: cannot go from {task.status.title} to {status.title}")
 
 
@@ -44,19 +101,19 @@ def shift(
     devices: Sequence[int] = (),
     evicted: bool = False,
 ) -> None:
-    """Take a task from one status to another and to its place there; everything that counts it follows.
+    """Take a task from one status to another and to its place there, with everything that counts it.
 
     *before* is its status, or `OUT` if nothing counts it yet.
     """
-    old, place = task.node, node if THERE[after] else None
-    stays = old is place and (before == OUT or COLUMNS[before][after] == NOTHING)
+    old, place = task.node, node if _THERE[after] else None
+    stays = old is place and (before == OUT or _COLUMNS[before][after] == _NOTHING)
     if old is not place:
         if old is not None:
             _leave(state, task, before, old)
         if place is not None:
             _arrive(state, task, after, place, evicted)
     elif place is not None:
-        _stay(state, task, COLUMNS[before][after], place, evicted)
+        _stay(state, task, _COLUMNS[before][after], place, evicted)
     holds = state.rooms and task.uid in state.rooms and (before == _PENDING) is not (after == _PENDING)
     if holds and after != _PENDING:
         state._hold_follows(task, -1)
@@ -78,80 +135,11 @@ def shift(
         count(task.job, task, before, after)
         if task.sub_job is not None:
             count(task.sub_job, task, before, after)
-        tally(state, task.job, task, before, after, 1)
+        _add_move(state, task.job, task, before, after, 1)
 
 
-def _leave(state: ClusterState, task: Task, before: int, node: Node) -> None:
-    """A task is no longer on a node, and counts nowhere there."""
-    table, row, klass = state.table, node.row, task.klass
-    take(node.tasks, task.uid, None)
-    if used := ON[before][1]:
-        add(state.used_total, klass.items, -used)
-    if HOLDS[before] and not task.evicted:
-        table.place(row, klass, -1)
-        return
-    table.book(row, klass.items, *COLUMNS[before][OUT])
-    if task.evicted:
-        _evict(table, row, klass.items, -1)
-    else:
-        show(table, row, klass, -1)
-    table.touched.add(row)
-
-
-def _arrive(state: ClusterState, task: Task, after: int, node: Node, evicted: bool) -> None:
-    """A task is now on a node, and counts there."""
-    table, row, klass = state.table, node.row, task.klass
-    put(node.tasks, task.uid, task)
-    if used := ON[after][1]:
-        add(state.used_total, klass.items, used)
-    if HOLDS[after] and not evicted:
-        table.place(row, klass, 1)
-        return
-    table.book(row, klass.items, *ON[after])
-    table.touched.add(row)
-    if evicted:
-        _evict(table, row, klass.items, 1)
-        state.evicted_now.append(task)
-    else:
-        show(table, row, klass, 1)
-
-
-def _stay(state: ClusterState, task: Task, moved: tuple[int, ...], node: Node, evicted: bool) -> None:
-    """A task is where it was, in another status."""
-    table, row, klass = state.table, node.row, task.klass
-    if moved != NOTHING:
-        table.book(row, klass.items, *moved)
-        if used := moved[1]:
-            add(state.used_total, klass.items, used)
-    if evicted is not task.evicted:
-        show(table, row, klass, -1 if evicted else 1)
-        _evict(table, row, klass.items, 1 if evicted else -1)
-        if evicted:
-            state.evicted_now.append(task)
-    table.touched.add(row)
-
-
-def show(table: NodeTable, row: int, klass: TaskClass, sign: int) -> None:
-    """Count (+1) or no longer count (-1) a pod where kube-scheduler would see it."""
-    table.show(row, klass.nonzero_cpu, klass.nonzero_memory, sign)
-
-
-def _evict(table: NodeTable, row: int, items: Items, sign: int) -> None:
-    for d, v in items:
-        table.evicted[d, row] += sign * v
-
-
-def forget_eviction(state: ClusterState, task: Task) -> None:
-    """What this session evicted is from now on simply terminating."""
-    w.set_evicted(task, False)
-    if task.node is not None:
-        _evict(state.table, task.node.row, task.klass.items, -1)
-        show(state.table, task.node.row, task.klass, 1)
-        state.table.touched.add(task.node.row)
-
-
-def confirm(state: ClusterState, task: Task) -> None:
-    """An allocated task is now being bound: it counts in the same sums, so that only its status changes.
+def confirm(task: Task) -> None:
+    """Let an allocated task be one that is being bound. It counts in the same sums, only its status changes.
 
     :raises IllegalMove: it is not allocated.
     """
@@ -161,3 +149,235 @@ def confirm(state: ClusterState, task: Task) -> None:
     for group in (task.job, task.sub_job):
         if group is not None:
             count(group, task, S.ALLOCATED, S.BINDING)
+
+
+def forget_eviction(state: ClusterState, task: Task) -> None:
+    """Count a task that this session evicted as one that is simply terminating."""
+    w.set_evicted(task, False)
+    if task.node is not None:
+        _evict(state.table, task.node.row, task.klass.items, -1)
+        _show(state.table, task.node.row, task.klass, 1)
+        state.table.touched.add(task.node.row)
+
+
+def _leave(state: ClusterState, task: Task, before: int, node: Node) -> None:
+    """Count a task no longer on a node."""
+    table, row, klass = state.table, node.row, task.klass
+    take(node.tasks, task.uid, None)
+    if used := _ON[before][1]:
+        add(state.used_total, klass.items, -used)
+    if _HOLDS[before] and not task.evicted:
+        table.place(row, klass, -1)
+        return
+    table.book(row, klass.items, *_COLUMNS[before][OUT])
+    if task.evicted:
+        _evict(table, row, klass.items, -1)
+    else:
+        _show(table, row, klass, -1)
+    table.touched.add(row)
+
+
+def _arrive(state: ClusterState, task: Task, after: int, node: Node, evicted: bool) -> None:
+    """Count a task on a node."""
+    table, row, klass = state.table, node.row, task.klass
+    put(node.tasks, task.uid, task)
+    if used := _ON[after][1]:
+        add(state.used_total, klass.items, used)
+    if _HOLDS[after] and not evicted:
+        table.place(row, klass, 1)
+        return
+    table.book(row, klass.items, *_ON[after])
+    table.touched.add(row)
+    if evicted:
+        _evict(table, row, klass.items, 1)
+        state.evicted_now.append(task)
+    else:
+        _show(table, row, klass, 1)
+
+
+def _stay(state: ClusterState, task: Task, moved: tuple[int, ...], node: Node, evicted: bool) -> None:
+    """Count a task in another status on the node where it is."""
+    table, row, klass = state.table, node.row, task.klass
+    if moved != _NOTHING:
+        table.book(row, klass.items, *moved)
+        if used := moved[1]:
+            add(state.used_total, klass.items, used)
+    if evicted is not task.evicted:
+        _show(table, row, klass, -1 if evicted else 1)
+        _evict(table, row, klass.items, 1 if evicted else -1)
+        if evicted:
+            state.evicted_now.append(task)
+    table.touched.add(row)
+
+
+def _show(table: NodeTable, row: int, klass: TaskClass, sign: int) -> None:
+    """Count (+1) or no longer count (-1) a pod where kube-scheduler would see it."""
+    table.show(row, klass.nonzero_cpu, klass.nonzero_memory, sign)
+
+
+def _evict(table: NodeTable, row: int, items: Items, sign: int) -> None:
+    for d, v in items:
+        table.evicted[d, row] += sign * v
+
+
+# -- many equal tasks of one job --------------------------------------------------------------------------------------
+def place_many(state: ClusterState, tasks: Sequence[Task], nodes: Sequence[Node], status: TaskStatus) -> None:
+    """Give equal, pending tasks of one job their places, with the result of one `shift` a task.
+
+    :raises IllegalMove: one of them is not pending; nothing was changed.
+    """
+    for task in tasks:
+        if task.status is not _PENDING:
+            raise IllegalMove(f"task {task.key}: cannot go from {task.status.title} to {status.title} with others")
+    first = tasks[0]
+    klass, job, k = first.klass, first.job, len(tasks)
+    state.table.book_many(Counter([node.row for node in nodes]), klass, _ON[status])
+    if used := _ON[status][1]:
+        add(state.used_total, klass.items, used * k)
+    set_status, set_node = w.set_status, w.set_node
+    for task, node in zip(tasks, nodes, strict=True):
+        set_status(task, status)
+        set_node(task, node)
+        put(node.tasks, task.uid, task)
+        if task.sub_job is not None:
+            count(task.sub_job, task, _PENDING, status)
+    _count_many(job, tasks, _PENDING, status)
+    if first.best_effort:
+        for role, n in Counter([task.role for task in tasks]).items():
+            job._role_counts[role][STATUS_COUNT] -= n
+        w.set_pending_best_effort(job, job.pending_best_effort_count - k)
+    _add_move(state, job, first, _PENDING, status, k)
+
+
+def confirm_many(tasks: Sequence[Task]) -> None:
+    """Let allocated tasks of one job without sub-jobs be bound, with the result of one `confirm` a task.
+
+    :raises IllegalMove: one of them is not allocated; nothing was changed.
+    """
+    for task in tasks:
+        if task.status is not S.ALLOCATED:
+            raise IllegalMove(f"task {task.key}: cannot go from {task.status.title} to Binding")
+    set_status = w.set_status
+    for task in tasks:
+        set_status(task, S.BINDING)
+    _count_many(tasks[0].job, tasks, S.ALLOCATED, S.BINDING)
+
+
+# -- what jobs, queues and namespaces hold ----------------------------------------------------------------------------
+def count(group: TaskGroup, task: Task, before: int, after: int) -> None:
+    """Count a task of a job or sub-job in another status. It came from `OUT` or went to `OUT` if it is new or gone."""
+    uid, best_effort = task.uid, task.best_effort
+    counts = group._role_counts.get(task.role)
+    if counts is None:
+        counts = group._role_counts[task.role] = [0] * (STATUS_COUNT + 1)
+    pending = 0
+    if before != OUT:
+        take(group._by_status[before], uid)
+        counts[before] -= 1
+        if best_effort and before == _PENDING:
+            pending -= 1
+    if after != OUT:
+        put(group._by_status[after], uid, task)
+        counts[after] += 1
+        if best_effort and after == _PENDING:
+            pending += 1
+    if pending:
+        counts[STATUS_COUNT] += pending
+        w.set_pending_best_effort(group, group.pending_best_effort_count + pending)
+    w.set_group_version(group, group.version + 1)
+
+
+def _count_many(job: Job, tasks: Sequence[Task], before: TaskStatus, after: TaskStatus) -> None:
+    """Count different tasks of a job in another status."""
+    uids = [task.uid for task in tasks]
+    were = job._by_status[before]
+    if len(were) == len(tasks):
+        empty(were)
+    else:
+        for uid in uids:
+            take(were, uid)
+    put_all(job._by_status[after], zip(uids, tasks, strict=True))
+    for role, n in Counter([task.role for task in tasks]).items():
+        counts = job._role_counts[role]
+        counts[before] -= n
+        counts[after] += n
+    w.set_group_version(job, job.version + 1)
+
+
+def _add_move(state: ClusterState, job: Job, task: Task, before: int, after: int, times: int) -> None:
+    """Move *times* equal requests of a job from the sums of one status to those of another."""
+    moved = _SUMS[before][after]
+    if moved != _NOTHING:
+        _add_sums(state, job, task, moved, times)
+    if task.best_effort:
+        if job.pending_best_effort_count:
+            state.best_effort[job.uid] = job
+        else:
+            state.best_effort.pop(job.uid, None)
+    state.mark(job)
+
+
+def _add_sums(state: ClusterState, job: Job, task: Task, moved: tuple[int, ...], times: int) -> None:
+    """Add what a move changes to the sums of job, namespace and queue."""
+    allocated, held, pending, total = moved
+    queue: Queue | None = find(state.queues, job.queue) if job.in_session else None
+    sums: list[tuple[dict[int, Number], int]] = []
+    if allocated:
+        sums += (job._allocated, allocated), (state.namespace(task.namespace)._allocated, allocated)
+        if queue is not None:
+            sums.append((queue._allocated, allocated))
+    if held:
+        sums.append((job._held, held))
+        if queue is not None:
+            sums.append((queue._held, held))
+    if pending:
+        sums.append((job._pending, pending))
+        if queue is not None:
+            sums.append((queue._pending, pending))
+            _list_pending(queue, job)
+    if total:
+        sums.append((job._total, total))
+    items = task.klass.items
+    for amounts, sign in sums:
+        by = sign * times
+        if by == 1 and not amounts:
+            amounts.update(items)
+            continue
+        for d, v in items:
+            amounts[d] = amounts[d] + by * v if d in amounts else by * v
+    if queue is not None:
+        w.set_queue_version(queue, queue.version + 1)
+
+
+def _list_pending(queue: Queue, job: Job) -> None:
+    """Keep the queue's list of jobs with pending tasks."""
+    if job._by_status[_PENDING]:
+        put(queue.waiting, job.uid, job)
+    else:
+        take(queue.waiting, job.uid, None)
+
+
+def count_job(queue: Queue, job: Job, sign: int) -> None:
+    """Let a job with all that it counts enter (+1) or leave (-1) its queue."""
+    if sign > 0:
+        put(queue._jobs, job.uid, job)
+        _list_pending(queue, job)
+    else:
+        take(queue._jobs, job.uid, None)
+        take(queue.waiting, job.uid, None)
+    for into, what in ((queue._allocated, job._allocated), (queue._held, job._held), (queue._pending, job._pending)):
+        if what and (sign > 0 or any(what.values())):  # of a job that leaves, nothing is left most often
+            add(into, tuple(what.items()), sign)
+    w.set_queue_version(queue, queue.version + 1)
+
+
+def count_in_queue(queue: Queue, items: Sequence[tuple[int, Number]], sign: int) -> None:
+    """Count (+1) or no longer count (-1) amounts as held by a queue while a question is put."""
+    add(queue._held, items, sign)
+    w.set_queue_version(queue, queue.version + 1)
+
+
+def add(into: dict[int, Number], items: Sequence[tuple[int, Number]], times: int) -> None:
+    """Add amounts so many times, in place."""
+    for d, v in items:
+        into[d] = into[d] + times * v if d in into else times * v

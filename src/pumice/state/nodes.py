@@ -23,7 +23,6 @@ S = TaskStatus
 
 def node_seen(state: ClusterState, obj: NodeObject) -> None:
     """A node was added or changed."""
-    state.settle()
     offer = _read_offer(state, obj)
     table = state.table
     table.ensure_width()
@@ -71,15 +70,10 @@ class NodeOffer(NamedTuple):
 
 
 def _read_offer(state: ClusterState, obj: NodeObject) -> NodeOffer:
-    """What a node says that it offers; of those that come one after the other and say the same, read once."""
-    status, arrivals = obj.status, state.arrivals
-    last = arrivals.last_offer if arrivals is not None else None
-    more = state.class_offers.get(obj.metadata.name)
-    plain = not obj.metadata.annotations and not more
-    if last is not None and plain and (last[0], last[1]) == (status.allocatable, status.capacity):
-        return last[2]
+    """Return what a node offers, with what device classes add to it."""
+    status, more = obj.status, state.class_offers.get(obj.metadata.name)
     base = Resources.parse_offered(status.allocatable)
-    allocatable = base if plain else _allocatable(obj, base)
+    allocatable = _allocatable(obj, base)
     capacity = allocatable
     if status.capacity:
         capacity = base if status.capacity == status.allocatable else Resources.parse_offered(status.capacity)
@@ -88,10 +82,7 @@ def _read_offer(state: ClusterState, obj: NodeObject) -> NodeOffer:
         allocatable, capacity = allocatable + devices, capacity + devices
     dims = frozenset(allocatable.dims() | capacity.dims() | {PODS})
     amounts = tuple((d, int(allocatable.get(d)), int(capacity.get(d))) for d in dims)
-    read = NodeOffer(allocatable, amounts, dims, devices_offered(allocatable))
-    if arrivals is not None and plain:
-        arrivals.last_offer = status.allocatable, status.capacity, read
-    return read
+    return NodeOffer(allocatable, amounts, dims, devices_offered(allocatable))
 
 
 def offer_by_classes(state: ClusterState, offers: Mapping[str, Mapping[str, int]]) -> None:

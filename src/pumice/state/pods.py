@@ -10,7 +10,6 @@ from msgspec import structs
 
 from pumice.errors import InvalidInput, shown
 from pumice.model.api import Metadata, Pod, PodSpec
-from pumice.model.events import BindFailed, EvictFailed
 from pumice.model.job import Job, SubJob, parse_bool, sub_job_of
 from pumice.model.mapping import NOTHING
 from pumice.model.node import Node
@@ -20,8 +19,6 @@ from pumice.model.status import TaskStatus
 from pumice.model.task import PREEMPTABLE_KEY, ROLE_KEY, TASK_PRIORITY_ANNOTATION, Task, TaskClass, group_named
 from pumice.state import ledger
 from pumice.state import writing as w
-from pumice.state.counts import OUT
-from pumice.state.refused_writes import RefusedWrite, next_wait
 from pumice.state.writing import find, put, replace, take, unsealed
 
 if TYPE_CHECKING:
@@ -132,8 +129,6 @@ def pod_seen(state: ClusterState, pod: Pod) -> None:
     known = state.task_by_key.get(key)
     uid = pod.metadata.uid or key
     status = pod_status(pod)
-    if known is not None:
-        state.settle()
     if known is not None and known.uid != uid:
         pod_gone(state, key)
         known = None
@@ -198,17 +193,11 @@ def _add_task(state: ClusterState, task: Task, key: str, status: TaskStatus) -> 
     state.task_by_key[key] = task
     node_name = task.pod.spec.node_name
     node: Node | None = find(state.table.by_name, node_name)
-    if node is not None and state.arrivals is not None and state.arrivals.take(task, status, node):
-        return
-    state.settle()
     state.table.ensure_width()
     if task.job_key:
         _join(state, task)
-    ledger.shift(state, task, OUT, status, node)
+    ledger.shift(state, task, ledger.OUT, status, node)
     _orphan(state, task, node_name)
-    if state.run is not None and status is S.PENDING and task.job_key and task.sub_job is None:
-        alike = not (task.invalid or task.best_effort) and task.pod.spec.scheduling_group is None
-        state.run.like = task if alike else None
 
 
 def _join(state: ClusterState, task: Task) -> None:
@@ -242,7 +231,7 @@ def join_sub_job(job: Job, task: Task) -> SubJob:
 def _drop_task(state: ClusterState, task: Task) -> None:
     """Take a task out of everything that counts it."""
     _unorphan(state, task)
-    ledger.shift(state, task, task.status, OUT, None)
+    ledger.shift(state, task, task.status, ledger.OUT, None)
     state.assumed.pop(task.uid, None)
     state.refused.pop(task.uid, None)
     take(state.tasks, task.uid)
@@ -278,42 +267,3 @@ def pod_gone(state: ClusterState, key: str) -> None:
     task = state.task_by_key.get(key)
     if task is not None:
         _drop_task(state, task)
-
-
-def bind_failed(state: ClusterState, event: BindFailed) -> None:
-    """A bind did not happen: the task waits again, unless it was sent to another node since.
-
-    If the cluster refused it, nothing of the job is placed for a while.
-    """
-    task = state.assumed.get(event.uid)
-    if task is None or task.status != S.BINDING or event.node not in ("", task.node_name):
-        return
-    unassume(state, task)
-    if event.refused:
-        wait = next_wait(state.refused.get(event.uid))
-        state.refused[event.uid] = RefusedWrite(
-            event.pod, event.node, task.job_key, event.message, wait, state.now + wait, bind=True
-        )
-
-
-def evict_failed(state: ClusterState, event: EvictFailed) -> None:
-    """An eviction was refused: the task runs on, and is no victim for a while."""
-    task = state.assumed.get(event.uid)
-    if task is None or task.status != S.RELEASING:
-        return
-    unassume(state, task)
-    wait = next_wait(state.refused.get(event.uid)) if event.tried else 0.0
-    state.refused[event.uid] = RefusedWrite(
-        event.pod, event.node, event.beneficiary, event.message, wait, state.now + wait, event.freed
-    )
-    helped = state.jobs.get(event.beneficiary)
-    if helped is not None:
-        state.mark(helped)
-
-
-def unassume(state: ClusterState, task: Task) -> None:
-    """Go back to what the cluster last said of a task."""
-    state.assumed.pop(task.uid, None)
-    w.set_assumed_at(task, None)
-    status = pod_status(task.pod)
-    state.set_status(task, status, state.table.by_name.get(task.pod.spec.node_name))

@@ -325,10 +325,9 @@ class NodeTable:
             for d, v in items:
                 cells[_PIPELINED * width + d, row] += pipelined * v
 
-    def book_many(
-        self, rows: Sequence[int], each: Sequence[int] | int, klass: TaskClass, counts: Sequence[int]
-    ) -> None:
-        """Put tasks of a class on rows, so many on *each*; *counts*: in idle, used, releasing and pipelined."""
+    def book_many(self, tasks: Mapping[int, int], klass: TaskClass, counts: Sequence[int]) -> None:
+        """Put tasks of a class on rows. *tasks*: row -> how many; *counts*: in idle, used, releasing and pipelined."""
+        rows, each = list(tasks), list(tasks.values())
         width, last = self.width, _ALL * self.width
         lines, by = [last, last + 1, last + 2], [klass.nonzero_cpu, klass.nonzero_memory, 1]
         for ledger, times in zip((_IDLE, _USED, _RELEASING, _PIPELINED), counts, strict=True):
@@ -336,8 +335,8 @@ class NodeTable:
                 lines += [ledger * width + d for d, _ in klass.items]
                 by += [times * v for _, v in klass.items]
         at = np.array(lines)[:, None] * self._cap + np.array(rows)  # as one line, which is the quickest to write
-        more = np.array(by).repeat(len(rows)) if each == 1 else (np.array(by)[:, None] * np.array(each)).ravel()
-        self.block.reshape(-1)[at.ravel()] += more
+        self.block.reshape(-1)[at.ravel()] += (np.array(by)[:, None] * np.array(each)).ravel()
+        self.in_flux += (counts[2] + counts[3]) * sum(each)
         self.touched.extend(rows)
 
     def place(self, row: int, klass: TaskClass, times: int) -> None:

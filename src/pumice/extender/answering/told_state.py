@@ -17,7 +17,7 @@ from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.task import Task
-from pumice.state import told as told_facts
+from pumice.state import overrides
 from pumice.state.cluster import ClusterState
 from pumice.state.table import NodeTable
 
@@ -71,7 +71,7 @@ class ToldState:
                 self.node(node)
             for told in queues:
                 if told.held:
-                    told_facts.tell_sums(self.state.queues[told.queue.metadata.name], told.held)
+                    overrides.tell_sums(self.state.queues[told.queue.metadata.name], told.held)
         except InvalidInput:
             self._forget()
             raise
@@ -97,7 +97,7 @@ class ToldState:
         if told.bare and not self._loading:
             return self._named(known, f"node {name}")
         if isinstance(known, UntoldNode):
-            told_facts.show_as(known, Node)
+            overrides.show_as(known, Node)
         self._apply(told.node)
         node = self.state.table.by_name[name]
         if (tasks := told.tasks) is not None:
@@ -107,10 +107,10 @@ class ToldState:
         if told.ledgers is not None:
             self._ledgers(node, told.ledgers)
             self.untold.discard(node.row)
-            told_facts.read_through(node, self.state.table)
+            overrides.read_through(node, self.state.table)
         elif not self.complete:
             self.untold.add(node.row)
-            told_facts.read_through(node, cast("NodeTable", self.table))
+            overrides.read_through(node, cast("NodeTable", self.table))
         self._last["Node", name] = told
         return node
 
@@ -138,7 +138,7 @@ class ToldState:
         job = group_of(pod)
         if job and job not in self.state.jobs:
             namespace, _, name = job.partition("/")
-            told_facts.name_job(self.state, Job(namespace, name), told.queue or "", UntoldJob)
+            overrides.name_job(self.state, Job(namespace, name), told.queue or "", UntoldJob)
         self._apply(pod)
         task = self.state.tasks[uid]
         self._place(task, told)
@@ -158,12 +158,12 @@ class ToldState:
             if isinstance(known, UntoldJob):
                 for task in [task for task in self.state.tasks.values() if task.job is known]:
                     self._drop(task)
-                told_facts.forget_job(self.state, uid)
+                overrides.forget_job(self.state, uid)
             self._apply(told.group)
             self._last["PodGroup", uid] = told
             self._only(self.state.jobs[uid].tasks.values(), told.tasks)
         job = self.state.jobs[uid]
-        told_facts.tell_job(job, *told.counts, told.group.status.phase)
+        overrides.tell_job(job, *told.counts, told.group.status.phase)
         for member in told.tasks:
             self.task(member, moved=True)
         return job
@@ -173,11 +173,11 @@ class ToldState:
         self._apply(told.queue)
         queue = self.state.queues[told.queue.metadata.name]
         if told.held is None and not self.complete:
-            told_facts.show_as(queue, UntoldSums)
+            overrides.show_as(queue, UntoldSums)
         else:
-            told_facts.show_as(queue, Queue)
+            overrides.show_as(queue, Queue)
             if told.held is not None and not self.complete:
-                told_facts.tell_sums(queue, told.held)
+                overrides.tell_sums(queue, told.held)
         return queue
 
     # -- parts ----------------------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ class ToldState:
         if node is None and told.node and not self.complete:
             self._apply(api.NodeObject(metadata=api.Metadata(name=told.node)))
             node = self.state.table.by_name[told.node]
-            told_facts.show_as(node, UntoldNode)
+            overrides.show_as(node, UntoldNode)
         if (task.status, task.node) != (told.status, node):
             self.state.set_status(task, told.status, node)
 

@@ -16,7 +16,7 @@ from pumice.model.intents import Note
 from pumice.model.job import Job
 from pumice.model.reason import reject
 from pumice.model.status import TaskStatus
-from pumice.state.refused_writes import FORGOTTEN_AFTER, RefusedWrite, Stopped
+from pumice.state.assumed import FORGOTTEN_AFTER, RefusedWrite, Stopped
 from pumice.words import without_name
 
 if TYPE_CHECKING:

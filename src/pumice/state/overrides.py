@@ -1,4 +1,4 @@
-"""Facts that a caller tells of the cluster beside its objects: they stand above what the objects add up to."""
+"""Facts that a caller states beside the objects, as an extender's snapshot does. They override sums of the objects."""
 
 from __future__ import annotations
 
