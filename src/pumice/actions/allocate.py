@@ -28,8 +28,6 @@ class Allocate(Action):
     """Places tasks until their job is ready, then one more per visit, so that surplus replicas compete fairly."""
 
     name = "allocate"
-    steady = True
-    for_waiting = True
     arguments_read = ("predicateErrorCacheEnable",)
     asks = (points.JOB_VALID, *SERVING_ASKS)
 

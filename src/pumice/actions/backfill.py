@@ -22,8 +22,6 @@ class Backfill(Action):
     """Places best-effort tasks wherever the predicates permit, and binds them when their job is ready."""
 
     name = "backfill"
-    steady = True
-    for_waiting = True
     arguments_read = ("predicateErrorCacheEnable",)
     asks = (
         *(points.PRE_PREDICATE, points.JOB_READY, points.JOB_VALID, points.QUEUE_ORDER, points.JOB_ORDER),

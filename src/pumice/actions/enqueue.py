@@ -20,8 +20,6 @@ class Enqueue(Action):
     """Moves PodGroups from Pending to Inqueue, queue by queue in order. A rejected job does not hold up the next."""
 
     name = "enqueue"
-    steady = True
-    for_waiting = True
     asks = (points.JOB_ENQUEUEABLE, points.JOB_ENQUEUED, points.QUEUE_ORDER, points.JOB_ORDER)
 
     def execute(self, ssn: Session) -> None:

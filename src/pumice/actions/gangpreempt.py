@@ -21,8 +21,6 @@ class GangPreempt(Action):
     """Evicts bundles of tasks of jobs of lower priority: first what their gangs can spare, then whole gangs."""
 
     name = "gangpreempt"
-    steady = True
-    for_waiting = True
     arguments_read = ("maxDomains", "allowWholeBundle")
     asks = (*EVICTION_ASKS, *STARVING_ASKS)
 

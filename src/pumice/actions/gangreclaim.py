@@ -20,8 +20,6 @@ class GangReclaim(Action):
     """Evicts bundles of running tasks of other, reclaimable queues: what their gangs can spare, then whole gangs."""
 
     name = "gangreclaim"
-    steady = True
-    for_waiting = True
     arguments_read = ("maxDomains", "allowWholeBundle")
     asks = (points.OVERUSED, points.PREEMPTIVE, *EVICTION_ASKS, *STARVING_ASKS)
 

@@ -25,8 +25,6 @@ class Preempt(Action):
     """Evicts within a queue: other jobs' tasks for a starving job, then lesser tasks of the starving job itself."""
 
     name = "preempt"
-    steady = True
-    for_waiting = True
     arguments_read = (
         "predicateErrorCacheEnable",
         "enableTopologyAwarePreemption",

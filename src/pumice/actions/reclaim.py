@@ -25,8 +25,6 @@ class Reclaim(Action):
     """Evicts running tasks of other, reclaimable queues for jobs of a queue that is below its share."""
 
     name = "reclaim"
-    steady = True
-    for_waiting = True
     arguments_read = ("predicateErrorCacheEnable",)
     asks = (
         *(points.RECLAIMABLE, points.OVERUSED, points.PREEMPTIVE, points.JOB_PIPELINED),

@@ -99,11 +99,11 @@ _HEADERS: Final = {
 
 
 class _Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """A survey, when it was taken, and of which moment."""
+    """A survey, when it was taken, and of which revision of the state."""
 
     at: float
     survey: Survey
-    moment: int
+    revision: int
     number: int
     """How often the chronicle had looked."""
 
@@ -206,12 +206,12 @@ class Dashboard:
                 return known.survey
             number = self._chronicle.number
             if known is not None and age < STILL:
-                moment, now = await asyncio.wrap_future(self._ask(lambda a: (a.state.moment, a.state.now)))
-                if moment == known.moment:
+                revision, now = await asyncio.wrap_future(self._ask(lambda a: (a.state.revision, a.state.now)))
+                if revision == known.revision:
                     self._taken = replace(known, survey=replace(known.survey, now=now), number=number)
                     return self._taken.survey
-            survey, moment = await asyncio.wrap_future(self._ask(lambda a: (take_survey(a), a.state.moment)))
-            self._taken = _Taken(at=time.monotonic(), survey=survey, moment=moment, number=number)
+            survey, revision = await asyncio.wrap_future(self._ask(lambda a: (take_survey(a), a.state.revision)))
+            self._taken = _Taken(at=time.monotonic(), survey=survey, revision=revision, number=number)
             return survey
 
     # -- pages ------------------------------------------------------------------------------------------------------

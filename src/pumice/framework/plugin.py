@@ -30,12 +30,6 @@ class Plugin(PointMethods):
     """The argument names it reads (a trailing ``*`` for a prefix); None when it does not say."""
     repeatable: ClassVar[bool] = False
     """May it be listed several times in one configuration?"""
-    steady: ClassVar[bool] = False
-    """Do its answers follow from the cluster alone, so that the same cluster gets the same ones again?
-
-    One that looks at the clock, at chance, at the environment or outside does not. It counts only where the class
-    itself says so, for one that goes on (`on_session_reopen`): a cycle in which nothing can have changed is not run.
-    """
 
     def __init__(self, arguments: Arguments) -> None:
         self.arguments = arguments
@@ -62,10 +56,6 @@ class Action:
     arguments_read: ClassVar[Sequence[str]] = ()
     asks: ClassVar[Sequence[Point[..., Any, Any]] | None] = None
     """The points that it and its parts ask; None when it does not say."""
-    steady: ClassVar[bool] = False
-    """Does what it does follow from the cluster and the answers of plugins alone? See `Plugin.steady`."""
-    for_waiting: ClassVar[bool] = False
-    """Does it nothing where nobody waits, for a place or to be let in? Then it is not run there."""
 
     def execute(self, ssn: Session) -> None:
         """Do the step."""

@@ -32,7 +32,6 @@ class Binpack(Plugin):
     """
 
     name = "binpack"
-    steady = True
     arguments_read = ("binpack.weight", "binpack.cpu", "binpack.memory", _RESOURCES, f"{_RESOURCES}.*")
 
     def __init__(self, arguments: Arguments) -> None:

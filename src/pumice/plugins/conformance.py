@@ -15,7 +15,6 @@ class Conformance(Plugin):
     """Protects pods of a system priority class and of the namespace kube-system from eviction. No arguments."""
 
     name = "conformance"
-    steady = True
     arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:

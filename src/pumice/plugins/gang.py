@@ -25,7 +25,6 @@ class Gang(Plugin):
     """Holds a job back until ``minMember`` of its tasks, and the minimum of each role, have a place. No arguments."""
 
     name = "gang"
-    steady = True
     arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:

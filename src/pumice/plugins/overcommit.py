@@ -29,7 +29,6 @@ class Overcommit(Plugin):
     """
 
     name = "overcommit"
-    steady = True
     arguments_read = ("overcommit-factor",)
 
     def __init__(self, arguments: Arguments) -> None:

@@ -14,7 +14,6 @@ class Priority(Plugin):
     """Orders tasks, jobs and sub-jobs by priority, highest first; only lower priority may be a victim. No arguments."""
 
     name = "priority"
-    steady = True
     arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:

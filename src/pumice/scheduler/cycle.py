@@ -1,14 +1,14 @@
 """One scheduling cycle on one page: start reading here.
 
-Events were applied to the state; a session opens on it, the plugins register, the actions ask and place, statements
-commit into intents, and the session closes: phases and conditions are settled, what was not committed is undone.
+The events are in the state before a cycle begins. The intents that it returns are carried out after it.
 """
 
 from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from pumice.errors import ActionError, InvalidInput, words_of
@@ -19,8 +19,8 @@ from pumice.framework.session.session import Session, Shard
 from pumice.model.status import TaskStatus
 from pumice.scheduler import attribution
 from pumice.scheduler.assembly import Assembly
+from pumice.scheduler.last_cycle import LastCycle, last_cycle
 from pumice.scheduler.report import CycleReport
-from pumice.scheduler.standstill import Standstill, somebody_waits, standstill_after
 from pumice.state.assumed import put_back, refused_of, sent_of, take_back
 from pumice.state.cluster import ClusterState
 
@@ -36,135 +36,145 @@ def run_cycle(
     tells: bool = True,
     inspect: Callable[[Session], None] | None = None,
 ) -> CycleReport:
-    """Run every action once on the state as it is; returns what was decided.
+    """Run every action once on the state as it is; return what was decided.
 
-    *details*: also count every job's tasks by status, and look at everybody who waits (costs a look at every job).
+    *details*: also count every job's tasks by status, and look at every pending job (costs a look at every job).
     *tells*: also say what becomes of the statuses and metrics of jobs that changed; a dry cycle need not.
-    *inspect* is shown the session when everything is decided and nothing undone yet; it must only read. The garbage
-    collector rests meanwhile: a cycle makes no cyclic garbage, and passes over a big state cost more than they free. A
-    cycle without *details* that would decide what the last one did is not run (`standstill.py`): then there is no
-    session to be shown.
+    *inspect* is shown the session when everything is decided and nothing undone yet; it must only read. It is not
+    called where the report of the last cycle is returned; with *details* the cycle is always run.
 
     Whatever is raised within, nothing is left half applied: what was decided until then is taken back. If it was raised
     while the cycle worked on a job, the job is set aside for a while, and the cycle runs again without it.
     """
-    standing: Standstill | None = runtime.standing
-    runtime.standing = None
-    if standing is not None and not details and standing.lasts(state, assembly, shard, environment):
-        runtime.standing = standing
+    last: LastCycle | None = runtime.last_cycle
+    if last is not None and not details and last.is_current(state, assembly, shard, environment):
         runtime.cycle += 1
-        return standing.again(state.now)
-    collects = gc.isenabled()
-    gc.disable()
-    told: list[str] = []
+        return last.report_at(state.now)
+    runtime.last_cycle = None
+    set_aside: list[str] = []
 
     def blames_job(exc: BaseException) -> bool:
-        return len(told) < attribution.MOST and attribution.job_to_blame(state, exc) is not None
+        return len(set_aside) < attribution.MOST and attribution.job_to_blame(state, exc) is not None
 
-    try:
+    with _without_collector():
         while True:
+            session = _session(state, assembly, runtime, shard, environment, details=details, tells=tells)
+            session.failures.blames_job = blames_job
             try:
-                report = _run(state, assembly, runtime, shard, environment, details, tells, inspect, blames_job)
+                report = _run(session, assembly, inspect, details=details)
             except FAILS as exc:
                 let_pass(exc)
                 if not blames_job(exc):
                     raise
-                told.append(attribution.set_aside(state, exc))
+                set_aside.append(attribution.set_aside(state, exc))
             else:
-                report.errors += told
-                return report
-    finally:
-        if collects:
-            gc.enable()
+                break
+    if set_aside:
+        report.errors += set_aside
+        runtime.last_cycle = None
+    return report
 
 
 def _run(
-    state: ClusterState,
-    assembly: Assembly,
-    runtime: Runtime,
-    shard: Shard | None,
-    environment: Mapping[str, Any] | None,
-    details: bool,
-    tells: bool,
-    inspect: Callable[[Session], None] | None,
-    blames_job: Callable[[BaseException], bool],
+    session: Session, assembly: Assembly, inspect: Callable[[Session], None] | None, *, details: bool
 ) -> CycleReport:
-    started = time.perf_counter()
-    began = state.moment
-    session = runtime.take_opened(state, assembly)
-    if session is not None:
-        session.again(shard, environment, thorough=details, tells=tells)
-    else:
-        session = Session(
-            state,
-            tiers=assembly.tiers(),
-            actions=assembly.conf.actions,
-            action_arguments=assembly.action_arguments,
-            compat=assembly.compat,
-            runtime=runtime,
-            shard=shard,
-            signature=assembly.conf.digest,
-            environment=environment,
-            thorough=details,
-            tells=tells,
-            ours=assembly.ours,
-        )
-    session.failures.blames_job = blames_job
-    sent, nominations, turns = sent_of(state), dict(runtime.nominations), copied(runtime.turns)
-    refused = refused_of(state)
+    """Run one cycle in a session that is not open yet; undo everything if anything is raised."""
+    state, runtime, timings, started = session.state, session.runtime, session.timings, time.perf_counter()
+    revision, before = state.revision, _Before(state, runtime)
     try:
+        # 1. Open the plugins: they register what they answer.
         session.open()
-        session.timings["cycle", "open"] = time.perf_counter() - started
+        timings["cycle", "open"] = time.perf_counter() - started
+        # 2. Let every action ask and place. A statement that is committed becomes intents.
         _act(session, assembly)
-        pipelined = _pipelined(session)
-        statuses = _statuses(session) if details else {}
+        pipelined, statuses = _pipelined(session), _statuses(session) if details else {}
         if inspect is not None:
             inspect(session)
+        # 3. Close: settle phases and conditions, undo what was not committed.
         begun = time.perf_counter()
         session.close()
     except BaseException:
         session.failures.blames_job = lambda exc: False
         session.break_off()
-        take_back(state, sent)
-        put_back(state, refused)
-        runtime.nominations, runtime.turns = nominations, turns
-        runtime.drop_kept()
-        state.admission_changes = None
+        before.restore()
         session.retire()
         raise
-    session.timings["cycle", "close"] = time.perf_counter() - begun
-    session.timings["cycle", "total"] = time.perf_counter() - started
-    report = CycleReport(
-        now=state.now,
-        conf_digest=assembly.conf.digest,
-        intents=session.outcome.intents,
-        refusals=session.outcome.refusals,
-        fit_errors=session.outcome.fit_errors,
-        pipelined=pipelined,
-        statuses=statuses,
-        phases={uid: job.phase for uid, job in state.session_jobs.items()} if details else {},
-        timings=session.timings,
-        warnings=session.warnings,
-        errors=[str(e) for e in session.errors],
-        gauges=session.metrics.gauges or {},
-        counters=session.metrics.counters or {},
-        histograms=session.metrics.histograms or {},
-    )
+    timings["cycle", "close"] = time.perf_counter() - begun
+    timings["cycle", "total"] = time.perf_counter() - started
+    # 4. Report what was decided, and keep the report if the cycle left the state as it was.
+    report = _report(session, assembly, pipelined, statuses, details=details)
+    runtime.last_cycle = last_cycle(session, assembly, report, revision)
+    # 5. Keep the session for the next cycle, or let it go.
     if session.rest():
         runtime.opened = state, assembly, session
-        runtime.standing = standstill_after(session, assembly, report, began)
     else:
         session.retire()
     return report
 
 
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Switch the garbage collector off: a cycle makes no cyclic garbage, and passes over a big state cost much."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+class _Before:
+    """What a cycle may change, as it was before."""
+
+    def __init__(self, state: ClusterState, runtime: Runtime) -> None:
+        self._state, self._runtime = state, runtime
+        self._sent, self._refused = sent_of(state), refused_of(state)
+        self._nominations, self._turns = dict(runtime.nominations), copied(runtime.turns)
+
+    def restore(self) -> None:
+        """Undo whatever the cycle did, and forget what was derived from it."""
+        take_back(self._state, self._sent)
+        put_back(self._state, self._refused)
+        self._runtime.nominations, self._runtime.turns = self._nominations, self._turns
+        self._runtime.drop_kept()
+        self._state.admission_changes = None
+
+
+def _session(
+    state: ClusterState,
+    assembly: Assembly,
+    runtime: Runtime,
+    shard: Shard | None,
+    environment: Mapping[str, Any] | None,
+    *,
+    details: bool,
+    tells: bool,
+) -> Session:
+    """Return the session of the last cycle where it can go on, else a new one."""
+    session = runtime.take_opened(state, assembly)
+    if session is not None:
+        return session.again(shard, environment, thorough=details, tells=tells)
+    return Session(
+        state,
+        tiers=assembly.tiers(),
+        actions=assembly.conf.actions,
+        action_arguments=assembly.action_arguments,
+        compat=assembly.compat,
+        runtime=runtime,
+        shard=shard,
+        signature=assembly.conf.digest,
+        environment=environment,
+        thorough=details,
+        tells=tells,
+        ours=assembly.ours,
+    )
+
+
 def _act(session: Session, assembly: Assembly) -> None:
-    """Let every action do what it has to; those for who waits only where somebody does."""
-    waits = somebody_waits(session.state)
+    """Execute the actions in order. An error that is not ours names the action and the author's line."""
     timed = session.runtime.metered
     for action in assembly.actions:
-        if action.for_waiting and not waits:
-            continue
         session.acting = action
         begun = time.perf_counter() if timed else 0.0
         try:
@@ -175,25 +185,54 @@ def _act(session: Session, assembly: Assembly) -> None:
                 raise
             line = author_line(exc, type(action).execute)
             raise ActionError(action.name, f"{type(exc).__name__}: {words_of(exc)}", line) from exc
-        if not timed:
-            continue
-        session.timings["action", action.name] = time.perf_counter() - begun
+        if timed:
+            session.timings["action", action.name] = time.perf_counter() - begun
     session.acting = None
 
 
+def _report(
+    session: Session,
+    assembly: Assembly,
+    pipelined: dict[str, dict[str, str]],
+    statuses: dict[str, dict[str, int]],
+    *,
+    details: bool,
+) -> CycleReport:
+    """Return what a closed session decided."""
+    state, outcome, metrics = session.state, session.outcome, session.metrics
+    return CycleReport(
+        now=state.now,
+        conf_digest=assembly.conf.digest,
+        intents=outcome.intents,
+        refusals=outcome.refusals,
+        fit_errors=outcome.fit_errors,
+        pipelined=pipelined,
+        statuses=statuses,
+        phases={uid: job.phase for uid, job in state.session_jobs.items()} if details else {},
+        timings=session.timings,
+        warnings=session.warnings,
+        errors=[str(e) for e in session.errors],
+        gauges=metrics.gauges or {},
+        counters=metrics.counters or {},
+        histograms=metrics.histograms or {},
+    )
+
+
 def _pipelined(session: Session) -> dict[str, dict[str, str]]:
-    waiting: dict[str, dict[str, str]] = {}
+    """Job -> pod -> node, for tasks that wait for room that is being released."""
+    found: dict[str, dict[str, str]] = {}
     if not (session.outcome.kept or session.outcome.promises):
-        return waiting
+        return found
     operations = [op for statement in session.outcome.kept for op in statement.operations] + session.outcome.promises
     for op in operations:
         task = op.task
         if task.status is TaskStatus.PIPELINED:
-            waiting.setdefault(task.job_key, {})[task.key] = task.node_name
-    return waiting
+            found.setdefault(task.job_key, {})[task.key] = task.node_name
+    return found
 
 
 def _statuses(session: Session) -> dict[str, dict[str, int]]:
+    """Job -> status -> how many of its tasks."""
     return {
         uid: {s.title: len(job.with_status(s)) for s in TaskStatus if job.with_status(s)}
         for uid, job in session.jobs.items()

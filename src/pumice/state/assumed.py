@@ -139,7 +139,7 @@ def take_back(state: ClusterState, sent: Sent, among: Mapping[str, Task] | None 
 
     Cost: a look at every task, or at those *among* which it did anything.
     """
-    state.moment += 1
+    state.revision += 1
     state.release_rooms()
     for uid, task in list((state.tasks if among is None else among).items()):
         if uid in sent:

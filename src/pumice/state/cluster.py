@@ -94,8 +94,8 @@ class ClusterState:
         """Jobs that have not been let into their queue yet."""
         self.queue_version = 0
         """Grows when the set of queues or one of their objects changes."""
-        self.moment = 0
-        """Grows with everything that lasts beyond a session: events, phases, what was sent, what was nominated."""
+        self.revision = 0
+        """Grows with each change that lasts beyond a session: events, phases, what was sent, what was nominated."""
         self.evicted_now: list[Task] = []
         self.rooms: dict[str, tuple[Task, Node]] = {}
         """Room held for pending tasks in this session, by UID."""
@@ -118,7 +118,7 @@ class ClusterState:
 
         An object that breaks a rule is remembered in `problems` and does not stop anything else.
         """
-        self.moment += 1
+        self.revision += 1
         if event.__class__ is Seen:
             handlers.seen(self, event.object)
             return
@@ -266,7 +266,7 @@ class ClusterState:
         :raises IllegalMove: one of them is not allocated; nothing was changed.
         """
         ledger.confirm_many(tasks)
-        self.moment += 1
+        self.revision += 1
         now, set_assumed_at = self.now, w.set_assumed_at
         for task in tasks:
             set_assumed_at(task, now)
@@ -303,7 +303,7 @@ class ClusterState:
 
     def nominate(self, task: Task, node: str) -> None:
         """Name the node that a task is to look at before the others; nothing for none."""
-        self.moment += 1
+        self.revision += 1
         w.set_nominated_node(task, node)
         if task.job is not None:
             self.mark(task.job)
@@ -426,7 +426,7 @@ class ClusterState:
 
     def set_phase(self, job: Job, phase: str) -> None:
         """Change the phase of a job's PodGroup."""
-        self.moment += 1
+        self.revision += 1
         w.set_phase(job, phase)
         w.set_group_version(job, job.version + 1)
         self.note_admission(job)
@@ -449,7 +449,7 @@ class ClusterState:
     # -- assumed placements ---------------------------------------------------------------------------------------
     def assume(self, task: Task, since: float | None = None) -> None:
         """A bind or eviction of this task was sent (now, or *since*); hold to it until it is seen or has failed."""
-        self.moment += 1
+        self.revision += 1
         w.set_assumed_at(task, self.now if since is None else since)
         self.assumed[task.uid] = task
 

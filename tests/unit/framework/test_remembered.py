@@ -31,7 +31,6 @@ class Watches(Plugin):
     """Counts the jobs that are looked at."""
 
     name = "watches"
-    steady = True
 
     def on_session_open(self, ssn: Session) -> None:
         ssn.add_job_valid_fn(self.name, self._valid)
@@ -48,7 +47,6 @@ class Hesitates(Watches):
     """Has a say about queues, and does not say what it follows from."""
 
     name = "hesitates"
-    steady = True
 
     def on_session_open(self, ssn: Session) -> None:
         super().on_session_open(ssn)
@@ -356,7 +354,6 @@ class Labelled(Watches):
     """Objects to nodes by their labels, and counts how often it is asked outside of a session."""
 
     name = "labelled"
-    steady = True
     strays: Counter[str] = Counter()
 
     def on_session_open(self, ssn: Session) -> None:

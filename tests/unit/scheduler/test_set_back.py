@@ -77,7 +77,7 @@ def test_what_was_to_last_until_a_time_lasts_no_longer_when_the_clock_is_set_bac
     for what, until in times.items():
         assert until, what
         assert all(TODAY < one <= TODAY + 3600 for one in until), what
-    assert loop.runtime.standing is None
+    assert loop.runtime.last_cycle is None
 
 
 def test_a_step_back_of_less_than_a_second_is_none() -> None:

@@ -164,7 +164,7 @@ def test_pods_that_are_alike_are_known_as_if_each_was_read(gpu: int, likes: list
     assert slots(at_once) == slots(by_steps)
     assert facts(at_once) == facts(by_steps)
     assert at_once.problems == by_steps.problems
-    assert (at_once.moment, at_once.versions) == (by_steps.moment, by_steps.versions)
+    assert (at_once.revision, at_once.versions) == (by_steps.revision, by_steps.versions)
 
 
 def test_a_pod_with_a_problem_that_is_alike_when_it_comes_again_has_none_any_more() -> None:

@@ -67,7 +67,7 @@ class DryRun:
             found = self._candidates(task, nodes, queue, statement, permits)
         finally:
             self._ssn.simulates = False
-        now = self._ssn.now
+        now = self._ssn.state.now
         for candidate in sorted(found, key=lambda c: (c.cost(now), c.node.name.encode())):
             if self._maker.take(task, candidate.node, candidate.victims[::-1], statement):
                 return True

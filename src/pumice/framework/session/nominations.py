@@ -56,7 +56,7 @@ def nominate(ssn: Session, placed: Iterable[tuple[Task, Node]], evicted: Iterabl
     """Hold room on nodes for tasks in the cycles to come; *evicted*: the jobs that lost somebody for them."""
     if not holds(ssn):
         return
-    known, until = ssn.runtime.nominations, ssn.now + HOLD_SECONDS
+    known, until = ssn.runtime.nominations, ssn.state.now + HOLD_SECONDS
     lost: dict[str, frozenset[str]] = {}
     for task, node in placed:
         job = task.job
@@ -75,8 +75,9 @@ def hold_rooms(ssn: Session) -> None:
         task = ssn.state.tasks.get(uid)
         node = ssn.nodes.get(nomination.node)
         waits = task is not None and _waits(task)
-        if task is not None and waits and node is not None and ssn.now < nomination.until:
+        if task is not None and waits and node is not None and ssn.state.now < nomination.until:
             ssn.state.hold(task, node)
+            ssn.wake_at(nomination.until)
         elif waits and not nomination.node:
             continue
         else:
@@ -98,7 +99,7 @@ def places_held(ssn: Session, job: Job, *, now: bool = False) -> int:
     if not ssn.runtime.nominations:
         return 0
     of = [ssn.runtime.nominations[uid] for uid in job.tasks if uid in ssn.runtime.nominations]
-    return sum(1 for n in of if n.node and (not now or n.until >= ssn.now + HOLD_SECONDS))
+    return sum(1 for n in of if n.node and (not now or n.until >= ssn.state.now + HOLD_SECONDS))
 
 
 def _waits(task: Task) -> bool:

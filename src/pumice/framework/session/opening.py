@@ -41,13 +41,14 @@ class PluginOpening(Registration, Questions):
     """(What, whose) -> seconds that it took in this cycle."""
     warnings: list[str]
     """What authors of plugins should know."""
+    wakes_at: float
+    """The time at which the next cycle is run even if nothing changes; see `wake_at`."""
 
     def _begin_opening(self) -> None:
         """What is known of the plugins, and stands as long as they go on."""
         self._registered: dict[str, dict[str, list[Callback]]] = {}
         self._left = Left()
         self._may_stand = True
-        self._steady: bool | None = None
         self._opened: list[tuple[str, Any]] = []
         self._opening = ""
         self._opening_entry: PluginEntry | None = None
@@ -69,12 +70,27 @@ class PluginOpening(Registration, Questions):
 
     @property
     def memory(self) -> dict[str, Any]:
-        """What the plugin being opened (or asked at close) keeps between sessions."""
+        """What the plugin being opened (or asked at close) keeps between sessions.
+
+        A plugin of yours that asks for it is run in every cycle: it may count them.
+        """
+        entry = self._opening_entry
+        if entry is not None and not type(entry.plugin).__module__.startswith("pumice."):
+            self.wake_at(0.0)
         return self.memory_of(self._opening)
 
     def memory_of(self, plugin: str) -> dict[str, Any]:
         """What a plugin keeps between sessions."""
         return self.runtime.memory.setdefault(plugin, {})
+
+    def wake_at(self, time: float) -> None:
+        """Have the next cycle run at *time* at the latest, even if nothing changes; 0: in any case.
+
+        For callbacks that depend on a server, a file or a clock of their own. Reading `now` or `environment` counts by
+        itself.
+        """
+        if time < self.wakes_at:
+            self.wakes_at = time
 
     def keep_sum(self, name: str, contribution: Callable[[Job], Resources]) -> Resources:
         """The sum of what every job contributes, as of the session's opening, without asking about all jobs each cycle.
@@ -161,7 +177,6 @@ class PluginOpening(Registration, Questions):
     # -- opening and closing ------------------------------------------------------------------------------------------
     def _open_plugins(self) -> None:
         """Build and open every plugin of the tiers, in order, or let it go on."""
-        kept = self._steady
         clock, timings, timed = time.perf_counter, self.timings, self.runtime.metered
         ill = self.runtime.health
         begun = clock()
@@ -176,7 +191,6 @@ class PluginOpening(Registration, Questions):
                         timings["open", entry.name] = over - begun
                         begun = over
                     continue
-                kept = None
                 entry.plugin, entry.left = None, None
                 self._left = Left()
                 try:
@@ -188,7 +202,7 @@ class PluginOpening(Registration, Questions):
                 except FAILS as exc:
                     self._leave_out(entry.name, entry.plugin, exc)
                 begun = clock()
-        self._opening_entry, self._steady = None, kept
+        self._opening_entry = None
 
     def _goes_on(self, entry: PluginEntry, left: Left) -> bool:
         """Does a plugin of the last session serve this one too? If not, what it registered is taken back."""
@@ -276,17 +290,6 @@ class PluginOpening(Registration, Questions):
                 timings["close", name] = over - begun
                 begun = over
         self._opening = ""
-
-    @property
-    def steady(self) -> bool:
-        """Would the plugins of this session give the same cluster the same answers again?"""
-        if self._steady is None:
-            self._steady = all(
-                entry.left is not None and entry.left.lasts and vars(type(entry.plugin)).get("steady", False)
-                for tier in self._tiers or ()
-                for entry in tier
-            )
-        return self._steady
 
 
 def _check_name(what: str, name: object) -> None:

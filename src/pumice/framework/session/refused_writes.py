@@ -41,11 +41,12 @@ def learn_refusals(ssn: Session) -> None:
         task = state.tasks.get(uid)
         over = no.bind and (task is None or task.status not in _WAITS_FOR_A_NODE)
         over |= no.failed and no.beneficiary not in state.jobs
-        if over or not no.wait or ssn.now > no.until + FORGOTTEN_AFTER:
+        if over or not no.wait or ssn.state.now > no.until + FORGOTTEN_AFTER:
             del refused[uid]
     standing: dict[str, list[RefusedWrite]] = {}
     for no in sorted(refused.values(), key=lambda no: no.pod):
-        if ssn.now < no.until:
+        if ssn.state.now < no.until:
+            ssn.wake_at(no.until)
             standing.setdefault(no.beneficiary, []).append(no)
     before, state.stopped = (
         set(state.stopped),

@@ -66,23 +66,20 @@ def not_back_from(ssn: Session, job: Job) -> Collection[str]:
     turns = ssn.runtime.turns
     if job.uid not in turns or ssn.compat.evictions_in_turn:
         return ()
-    return _ways(turns, job.uid, ssn.now).keys()
-
-
-def free_again(turns: Turns, now: float) -> float:
-    """The next time at which somebody who is spared may be evicted; infinity where nobody is spared."""
-    return min((t.until for helped in turns.values() for t in helped.values() if now < t.until), default=math.inf)
+    now = ssn.state.now
+    ssn.wake_at(min((t.until for helped in turns.values() for t in helped.values() if now < t.until), default=math.inf))
+    return _ways(turns, job.uid, now).keys()
 
 
 def tell_spared(ssn: Session, job: Job, spared: str) -> None:
     """Say, once, that a job is not evicted for another, because both would take turns."""
     turns = ssn.runtime.turns
-    way = _ways(turns, job.uid, ssn.now)[spared]
+    way = _ways(turns, job.uid, ssn.state.now)[spared]
     first = turns[job.uid][way[1]]
     if first.told:
         return
     turns[job.uid][way[1]] = first._replace(told=True)
-    left = min(turn.until for turn in _on(turns, way)) - ssn.now
+    left = min(turn.until for turn in _on(turns, way)) - ssn.state.now
     ssn.metrics.counter("pumice_eviction_rounds_total", result="spared")
     text = (
         f"was evicted for {_told(way[1:])}; so {spared} is not evicted for it for {left:.0f} s: jobs would take turns. "
@@ -100,7 +97,7 @@ def note_lost(ssn: Session, pairs: Iterable[tuple[str, str]]) -> None:
     lost = {pair for pair in pairs if all(pair) and pair[0] != pair[1]}
     if not lost:
         return
-    turns, now = ssn.runtime.turns, ssn.now
+    turns, now = ssn.runtime.turns, ssn.state.now
     if not ssn.forgot_turns:  # nothing grows old within a cycle
         ssn.forgot_turns = True
         _forget(turns, now)

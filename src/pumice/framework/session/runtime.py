@@ -53,8 +53,8 @@ class Runtime:
     opened: tuple[object, object, Session] | None = None
     """The last session, where the next cycle may go on with it, with the state and the configuration that it had."""
 
-    standing: Any = None
-    """What the last cycle found out, where it decided nothing (`scheduler/standstill.py`)."""
+    last_cycle: Any = None
+    """The last cycle, if it left everything as it was (`scheduler/last_cycle.py`)."""
 
     def take_opened(self, state: object, assembly: object) -> Session | None:
         """The session that rests, if it is on the same state under the same configuration; it can be had once."""
@@ -79,5 +79,5 @@ class Runtime:
         self.orders = {}
         self.order_bases = {}
         self.opened = None
-        self.standing = None
+        self.last_cycle = None
         self.key_kinds.clear()

@@ -107,6 +107,8 @@ class Search:
         """Chooses nodes."""
         if self._chooser is None:
             ssn = self._ssn
+            if ssn.runtime.random_ties:
+                ssn.wake_at(0.0)
             self._chooser = Chooser(
                 self.evaluator,
                 best_node=self.best_node if ssn.anybody(t.BEST_NODE) else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -106,8 +107,8 @@ class Session(PluginOpening):
         state = self.state
         self.shard = shard
         self.thorough, self._tells = thorough, tells
-        self.environment = environment or {}
-        """What a plugin may know beside the cluster's objects: node usage, enabled features."""
+        self.given_environment: Mapping[str, Any] = environment or {}
+        self.wakes_at = math.inf
         self.acting = None
         self.domain: TopologyDomain | None = None
         """The hyper-node in which nodes are being looked for; None: everywhere."""
@@ -164,8 +165,16 @@ class Session(PluginOpening):
 
     @property
     def now(self) -> float:
-        """The time of this session, in seconds."""
+        """The time of this session, in seconds. If it is read, the next cycle is run even if nothing changes."""
+        self.wakes_at = 0.0
         return self.state.now
+
+    @property
+    def environment(self) -> Mapping[str, Any]:
+        """Facts beside the cluster's objects: node usage, enabled features. They count as `now` does."""
+        if self.given_environment:
+            self.wakes_at = 0.0
+        return self.given_environment
 
     @property
     def errors(self) -> list[PluginError]:
@@ -180,7 +189,7 @@ class Session(PluginOpening):
     @property
     def describes(self) -> bool:
         """Is this session only to find out who registers where? Then nobody outside is to be called."""
-        return bool(self.environment.get("describes"))
+        return bool(self.given_environment.get("describes"))
 
     def plugins_without(self, *flags: str) -> frozenset[str]:
         """The plugins of the tiers for which none of these flags is on."""

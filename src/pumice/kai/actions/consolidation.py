@@ -21,7 +21,6 @@ class Consolidation(Action):
     """Moves work that may be evicted, if every piece of it has a new place before anybody is touched."""
 
     name = "consolidation"
-    for_waiting = True
     asks: ClassVar = helping.ASKS
 
     def execute(self, ssn: Session) -> None:

@@ -19,7 +19,6 @@ class KaiPreempt(Action):
     """Evicts or moves work of the same queue and a lower priority."""
 
     name = "preempt"
-    for_waiting = True
     asks: ClassVar = (
         *helping.ASKS,
         *(t.JOB_WITHIN_QUOTA, t.PREEMPT_VICTIM_FILTER, t.PREEMPT_SCENARIO_VALIDATOR),

@@ -18,7 +18,6 @@ class KaiReclaim(Action):
     """Evicts or moves work of other queues, where the plugins find the whole of it legal."""
 
     name = "reclaim"
-    for_waiting = True
     asks: ClassVar = (
         *helping.ASKS,
         *(t.CAN_RECLAIM_RESOURCES, t.ON_JOB_SOLUTION_START, t.RECLAIM_VICTIM_FILTER, t.RECLAIM_SCENARIO_VALIDATOR),

@@ -36,7 +36,10 @@ class StaleGangEviction(Action):
             if job.stale_since is None:
                 job.stale_since = since.setdefault(uid, world.now)
                 world.times.note(job, STALE_SINCE, job.stale_since)
-            if grace < 0 or world.now - job.stale_since < grace or job.job.left_out:
+            if grace < 0 or job.job.left_out:
+                continue
+            if world.now - job.stale_since < grace:
+                ssn.wake_at(job.stale_since + grace)
                 continue
             plan = ChangePlan(world)
             for task in [t for t in job.tasks.values() if t.stage in ACTIVE]:

@@ -69,7 +69,10 @@ class MinRuntime(Plugin):
 
     def _protected(self, victim: JobView, seconds: float) -> bool:
         start = victim.last_start
-        return start is not None and self._world.now < start + seconds
+        if start is None or self._world.now >= start + seconds:
+            return False
+        self._world.ssn.wake_at(start + seconds)
+        return True
 
     def _may_be_reclaimed(self, job: JobView, victim: JobView) -> bool:
         return not self._protected(victim, self.reclaim_time(job.queue, victim.queue)) or victim.elastic

@@ -43,6 +43,7 @@ def delayed(world: KaiWorld, job: JobView) -> bool:
         return False
     since = max(job.creation, job.last_eviction or 0.0)
     if world.now < since + delay:
+        world.ssn.wake_at(since + delay)
         text = f"others are not evicted for it until {delay:g} s have passed since it was created or last evicted"
         if all(error.text != text for error in world.job_errors.get(job.job.uid, ())):
             world.refuse(job, Stage.EVICTION, text)

@@ -186,6 +186,8 @@ def _is_foreign(world: KaiWorld, task: Task) -> bool:
 def _see(world: KaiWorld, kept: KeptView, task: Task) -> TaskView:
     claims = world.claims.counted(task) if world.claims is not None else ()
     view = kept.tasks[task.uid] = TaskView(task, world.now - world.settings.stuck_after, claims, world.state.devices)
+    if view.stage is TaskStage.RELEASING and (deleted := task.pod.metadata.deletion_timestamp) is not None:
+        world.ssn.wake_at(deleted.timestamp() + world.settings.stuck_after)
     known = kept.classes.get(task.klass.id)
     if known is None:
         kept.classes[task.klass.id] = [task.klass, 1]

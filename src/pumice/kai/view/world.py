@@ -62,7 +62,8 @@ class KaiWorld:
         self.ssn = ssn
         state: ClusterState = ssn.state
         self.state = state
-        self.now = ssn.now
+        self.now = ssn.state.now
+        """The time of the session. What follows from it until another time says so by `Session.wake_at`."""
         self.settings: KaiSettings = settings_of(ssn.action_arguments("kai"), ssn.environment)
         pool = self.settings.in_pool
         seen = [n for n in state.table.by_name.values() if self.settings.sees(n.labels)]

@@ -41,13 +41,13 @@ class WrittenTimes:
 
     def started(self, job: JobView) -> None:
         """A job has just started."""
-        job.last_start = self._started[job.job.uid] = now = self._ssn.now
+        job.last_start = self._started[job.job.uid] = now = self._ssn.state.now
         self.note(job, LAST_START, now)
 
     def lost_some(self, job: JobView) -> None:
         """Tasks of a job have just been evicted for somebody else."""
-        job.last_eviction = self._evicted[job.job.uid] = self._ssn.now
-        self.note(job, LAST_EVICTION, self._ssn.now)
+        job.last_eviction = self._evicted[job.job.uid] = self._ssn.state.now
+        self.note(job, LAST_EVICTION, self._ssn.state.now)
 
     def note(self, job: JobView, what: str, at: float | None) -> None:
         """Have a time written on the PodGroup of a job, or (None) taken away, so that who comes after us knows it."""

@@ -36,7 +36,6 @@ class Capacity(Plugin):
     """
 
     name = "capacity"
-    steady = True
     arguments_read = (_LEVEL, _DRA, _DRA_CAPACITY)
 
     def __init__(self, arguments: Arguments) -> None:

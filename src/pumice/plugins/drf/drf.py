@@ -24,7 +24,6 @@ class Drf(Plugin):
     """
 
     name = "drf"
-    steady = True
     arguments_read = ()
     _seen: Mapping[int, Number] | None = None
     """What the cluster offered when the total was last put in order."""

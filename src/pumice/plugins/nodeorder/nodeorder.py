@@ -62,7 +62,6 @@ class NodeOrder(Plugin):
     """
 
     name = "nodeorder"
-    steady = True
     arguments_read = tuple(f"{name}.weight" for name in _WEIGHTS)
 
     def __init__(self, arguments: Arguments) -> None:

@@ -45,7 +45,6 @@ class Predicates(Plugin):
     """Keeps tasks off nodes as kube-scheduler does (resources are the actions' business)."""
 
     name = "predicates"
-    steady = True
     arguments_read = (
         *(f"predicate.{name}Enable" for name in _SWITCHES),
         "predicate.DynamicResourceAllocationEnable",

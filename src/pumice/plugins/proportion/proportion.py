@@ -27,7 +27,6 @@ class Proportion(Plugin):
     """
 
     name = "proportion"
-    steady = True
     arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:

@@ -70,7 +70,7 @@ class KaiProportion(Plugin):
             return
         account = UsageAccount(ssn.memory_of("kai/usage"), settings)
         held = {name: queue.allocated for name, queue in queues.items()}
-        for name, share in account.update(self._world.now, held, offered).items():
+        for name, share in account.update(ssn.now, held, offered).items():
             if name in queues:
                 queues[name].usage = share
 
