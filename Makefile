@@ -11,7 +11,7 @@ WORKERS ?= $(shell expr $$(nproc 2>/dev/null || sysctl -n hw.ncpu) + 1)
 .DEFAULT_GOAL := help
 UV ?= uv
 LOCKED := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade
-.PHONY: help setup demo demo-cycle test coverage browser test-web screenshots check docs docs-serve wheel format conformance digests test-oracle test-laws test-more kube test-kube test-kube-smoke test-kube-compare test-kube-faults soak manifests lock bench bench-kube clean
+.PHONY: help setup demo demo-cycle test coverage browser test-web screenshots check docs docs-serve wheel format conformance digests size test-oracle test-laws test-more kube test-kube test-kube-smoke test-kube-compare test-kube-faults soak manifests lock bench bench-kube clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ format: $(STAMP)  ## Format the code and mend what the linter can mend
 
 conformance: $(STAMP)  ## Run the conformance cases in SHARED (default ../shared)
 	$(BIN)/python tools/conformance.py run $(SHARED)/conformance --skip-missing
+
+size: $(STAMP)  ## Count lines, tokens and modules of each package, and the functions that single cycles pass
+	@$(BIN)/python tools/size.py
 
 digests: $(STAMP)  ## Compare what is decided with benchmarks/digests.json: shapes, scenarios, 2,000 random stories
 	$(BIN)/python tools/digests.py
