@@ -24,6 +24,14 @@ class Output(StrEnum):
     JSON = "json"
 
 
+class StudyOutput(StrEnum):
+    """How a study is printed."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+
+
 class StatusOutput(StrEnum):
     """How a list or an object is printed."""
 

@@ -13,6 +13,7 @@ import msgspec
 from pumice import saved
 from pumice.cli import render
 from pumice.cli.opening import OpenedScenario
+from pumice.cli.options import StudyOutput
 from pumice.cli.outputs import open_output, write_output
 from pumice.cli.progress import progress_bar, terminable
 from pumice.cli.studies import Files, StudyOptions, end, play_study, say_gate, say_later_warnings, say_warnings
@@ -32,19 +33,19 @@ from pumice.words import counted
 
 
 def go(
-    opened: OpenedScenario, confs: dict[str, SchedulerConf], files: Files, wanted: StudyOptions, as_data: bool
+    opened: OpenedScenario, confs: dict[str, SchedulerConf], files: Files, wanted: StudyOptions, output: StudyOutput
 ) -> None:
     """Play the scenario once under each of the configurations, or many times as a study."""
     with terminable():
         if wanted.many:
-            play_study(opened.world(confs), files, wanted, as_data)
+            play_study(opened.world(confs), files, wanted, output)
             return
         scenario = opened.scenario.under(confs)
         scenario = scenario if wanted.seed is None else scenario.with_seed(wanted.seed)
-        _play(scenario, opened.registry, files, wanted, as_data)
+        _play(scenario, opened.registry, files, wanted, output)
 
 
-def _play(scenario: SimScenario, registry: Registry, files: Files, wanted: StudyOptions, as_data: bool) -> None:
+def _play(scenario: SimScenario, registry: Registry, files: Files, wanted: StudyOptions, output: StudyOutput) -> None:
     """Run everything once, print and write the results; exit code 1 if a run was stopped or a job can never fit."""
     gates = wanted.gates()
     files.prepare(len(scenario.configurations))
@@ -73,7 +74,7 @@ def _play(scenario: SimScenario, registry: Registry, files: Files, wanted: Study
         write_output("--record", files.record, b"".join(encode(run) + b"\n" for run in records))
     if files.report is not None:
         write_output("--report", files.report, html(records, comparison, title=scenario.name))
-    if as_data:
+    if output is StudyOutput.JSON:
         render.data(_data(records, comparison))
     else:
         show_comparison(scenario.name, comparison)

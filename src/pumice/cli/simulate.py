@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pumice.cli.options import Output, OutputOption
+from pumice.cli.options import StudyOutput
 from pumice.cli.play_options import ConfsOption, PlayOptions, ScenarioArgument
 
 
@@ -23,7 +23,9 @@ def simulate(
         ),
     ] = None,
     play: PlayOptions,
-    output: OutputOption = Output.TABLE,
+    output: Annotated[
+        StudyOutput, typer.Option("-o", "--output", metavar="FORMAT", help="Print a table, wide or json.")
+    ] = StudyOutput.TABLE,
 ) -> None:
     """Run a scenario under each of its configurations, or those given, and compare them.
 
@@ -41,4 +43,4 @@ def simulate(
     chosen = chosen_confs(opened, confs or [])
     if vary:
         chosen = varied_confs(opened, chosen if confs else dict([next(iter(chosen.items()))]), vary)
-    go(opened, chosen, play.files(), play.study("1..7" if vary else None), output is Output.JSON)
+    go(opened, chosen, play.files(), play.study("1..7" if vary else None), output)

@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from pumice.cli import render
+from pumice.cli.options import StudyOutput
 from pumice.cli.outputs import open_output, write_output
 from pumice.cli.progress import study_bar
 from pumice.errors import InvalidInput
@@ -176,7 +177,7 @@ def end(failed: bool, codes: Iterable[int] = ()) -> None:
         raise typer.Exit(1 if 1 in found else CANNOT_TELL)
 
 
-def play_study(world: StudyWorld, files: Files, wanted: StudyOptions, as_data: bool) -> None:
+def play_study(world: StudyWorld, files: Files, wanted: StudyOptions, output: StudyOutput) -> None:
     """Play every configuration on many seeds; print and write what they say together."""
     world, seeds = wanted.cut(world)
     sure, gates, figure = wanted.sure(), wanted.gates(), wanted.figure()
@@ -219,11 +220,12 @@ def play_study(world: StudyWorld, files: Files, wanted: StudyOptions, as_data: b
     if files.report is not None:
         records = [done.record() for task, done in _ordered(runs) if task.seed == first and done.packed_record]
         write_output("--report", files.report, html_seeds(comparison, records, title=scenario.name))
-    if as_data:
+    if output is StudyOutput.JSON:
         data = [msgspec.to_builtins(done.summary) for _, done in _ordered(runs)]
         render.data({"runs": data, "comparison": msgspec.to_builtins(comparison)})
     else:
-        show_seeds(scenario.name, comparison, next(iter(runs.summaries().values())))
+        whole = output is StudyOutput.WIDE
+        show_seeds(scenario.name, comparison, next(iter(runs.summaries().values())), whole=whole)
     if files.report is not None:
         render.note(f"The report is in {files.report}")
     never = [text for done in runs.played.values() for text in done.never_fit]
@@ -250,13 +252,13 @@ def say_look(sure: Sure, look: Look) -> None:
         render.warning(f"--until-sure: not sure after {look.seeds} seeds: {said} ({at}){wanted}")
 
 
-def show_seeds(title: str, comparison: SeedComparison, first: Mapping[int, Summary]) -> None:
-    """Print what many seeds say; *first* are the runs of the first configuration."""
+def show_seeds(title: str, comparison: SeedComparison, first: Mapping[int, Summary], *, whole: bool = False) -> None:
+    """Print what many seeds say, of two configurations six figures or the *whole*; *first* are the first's runs."""
     one = next(iter(first.values()))
     jobs = counted(sum(first[seed].total.jobs for seed in comparison.seeds), "job")
     runs = f"{jobs} in {counted(len(comparison.seeds), 'run')} of each configuration"
     render.heading(title, f"{units.machines(one)}, {runs} ({effects.seeds(comparison.seeds, comparison.each)})")
-    render.show(render_seeds(comparison))
+    render.show(render_seeds(comparison, whole=whole))
 
 
 def say_what_failed(done: Played | Lost) -> None:

@@ -16,20 +16,26 @@ _STYLES = {"better": "green", "worse": "red", "no difference seen": "dim"}
 _FIRST_OF_PART = frozenset({"completed", "makespan"})
 _OVERVIEW = ("unfinished", "wait.mean", "wait.p95", "jct.mean", "evictions", "utilisation.gpu", "utilisation.cpu")
 """Figures that many configurations are shown by; the report and the JSON output have all."""
+SHORT = 6
+"""Rows of a table that a first look takes in."""
+_SHORT = frozenset({"unfinished", "wait.mean", "wait.p95", "jct.mean", "utilisation.gpu", "fragmentation"})
 WIDE = 130
 """Columns that the whole table needs. Below that the first configuration's values, which the change tells, give way."""
 
 
-def render_seeds(comparison: SeedComparison) -> RenderableType:
-    """Return each configuration against the first over all seeds; a single one with its own intervals."""
-    return _Seeds(comparison)
+def render_seeds(comparison: SeedComparison, *, whole: bool = False) -> RenderableType:
+    """Return each configuration against the first over all seeds; a single one with its own intervals.
+
+    Of two configurations six figures are shown, or the *whole*.
+    """
+    return _Seeds(comparison, whole)
 
 
 class _Seeds:
     """The tables of a comparison, laid out for the terminal that they are printed to."""
 
-    def __init__(self, comparison: SeedComparison) -> None:
-        self._comparison = comparison
+    def __init__(self, comparison: SeedComparison, whole: bool) -> None:
+        self._comparison, self._whole = comparison, whole
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         comparison, wide = self._comparison, options.max_width >= WIDE
@@ -63,18 +69,26 @@ class _Seeds:
         table = _table("", _means_of(comparison), names, wide)
         primary = [one for one in rows if one[1].key == comparison.primary]
         others = [one for one in rows if one[1].key != comparison.primary]
+        left = 0 if self._whole else len(others)
+        if not self._whole:
+            others = [one for one in others if one[1].key in _SHORT][: SHORT - len(primary)]
+            left -= len(others)
         for title, part in (("Primary figure", primary), ("Also seen (exploratory)", others)):
             if not part:
                 continue
             table.add_row(Text(title, style="bold"))
             for label, row in part:
-                if row.key in _FIRST_OF_PART:
+                if self._whole and row.key in _FIRST_OF_PART:
                     table.add_row()
                 table.add_row(Text(label), *(_value(row, at) for at in _places(wide)), *_judged(row, 1, wide))
                 if row.key == comparison.primary:
                     table.add_row(Text("typical seed (median)"), *(_median(row, at) for at in _places(wide)))
             table.add_row()
         yield table
+        if not self._whole:
+            said = f"{counted(left, 'more figure')}, and waits by queue and by size: -o wide, or the report"
+            yield Text(said, style="dim")
+            return
         for title, groups in (("Mean wait by queue", comparison.by_queue), ("Mean wait by size", comparison.by_size)):
             waits = [(group.name, row) for group in groups for row in group.rows if row.key == "wait.mean"]
             if len(waits) > 1:

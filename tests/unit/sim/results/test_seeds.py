@@ -196,7 +196,7 @@ def test_a_report_and_a_table_are_made_of_one_two_and_three_configurations() -> 
 def test_no_figure_is_cut_off_however_narrow_the_terminal(width: int) -> None:
     found = compare_seeds(study())
     stream = io.StringIO()
-    Console(file=stream, width=width, color_system=None).print(render_seeds(found))
+    Console(file=stream, width=width, color_system=None).print(render_seeds(found, whole=True))
     words = stream.getvalue()
     table = words.partition("Mean wait by queue")[0]
     assert not re.search(r"\w…", words), "only an interval has dots, between blanks"
@@ -205,3 +205,15 @@ def test_no_figure_is_cut_off_however_narrow_the_terminal(width: int) -> None:
     line = next(line for line in table.splitlines() if line.startswith("Wait, mean"))
     assert all(part in line for part in ("−46.9 %", "−46.9 … −46.9 %", "✓"))
     assert all(row.label.split(",")[0] in table for row in found.overall if any(map(any, row.by_seed)))
+
+
+def test_a_first_look_shows_six_figures_and_says_where_the_others_are() -> None:
+    found = compare_seeds(study())
+    stream = io.StringIO()
+    Console(file=stream, width=160, color_system=None).print(render_seeds(found))
+    words = stream.getvalue()
+    shown = [row for row in found.overall if re.search(rf"^{re.escape(row.label)}  ", words, re.MULTILINE)]
+    assert 2 <= len(shown) <= 6
+    assert found.primary in [row.key for row in shown]
+    assert re.search(r"^\d+ more figures, and waits by queue and by size: -o wide, or the report$", words, re.MULTILINE)
+    assert words.startswith("second is better than first: ")
