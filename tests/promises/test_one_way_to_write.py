@@ -16,7 +16,7 @@ ASKING = {
     "reviews.py": "a review asks a question by POST, and changes nothing",
     "client.py": "what everything is sent with",
     "writes.py": "the one way",
-    "asking.py": "asks a running scheduler, and reads",
+    "api_client.py": "asks a running scheduler, and reads",
 }
 READS = {"GET"}
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from pumice.answers.fairness import FairnessAnswer
-from pumice.answers.question_queue import AskOwner
 from pumice.answers.service import MOST_ROWS, Answers
 from pumice.answers.standing import Standing
 from pumice.answers.tried import TryAnswer
@@ -30,6 +30,7 @@ from pumice.errors import InvalidInput, decoder_words
 from pumice.model import api, native
 
 R = TypeVar("R")
+T = TypeVar("T")
 Access: TypeAlias = Literal["job", "namespaces", "queues", "submit", "everything"]
 """``job``: may read jobs in its namespace. ``namespaces``: the answer holds what the caller may read. ``queues``: may
 read queues. ``submit``: may create the objects. ``everything``: may read jobs, nodes and queues of the cluster."""
@@ -41,6 +42,12 @@ When: TypeAlias = Annotated[
     Literal["", "no"],
     Meta(description="no: leave out when it will likely start, which takes the longest to answer."),
 ]
+
+
+class AskOwner(Protocol):
+    """Puts a question to the thread that owns the state; a `PumiceError` says why there is no answer."""
+
+    def __call__(self, question: Callable[[Answers], T], /) -> Future[T]: ...
 
 
 class Nothing(msgspec.Struct, frozen=True):

@@ -32,7 +32,7 @@ from pumice.sim.tuning import BASE, tune
 from pumice.sim.tuning.evaluations import Evaluations
 from pumice.sim.tuning.knobs import Candidate, Knob, knobs_of, made_of, parse_over
 from pumice.sim.tuning.objectives import Objectives
-from pumice.sim.tuning.occasions import Split, by_seed, by_time
+from pumice.sim.tuning.occasions import OccasionSplit, by_seed, by_time
 from pumice.sim.tuning.told import TuningAccount, conf_text, queue_manifests
 
 _SEEDS = "1..40"
@@ -75,7 +75,7 @@ class TuneOptions:
             )
         return part
 
-    def occasions(self, scenario: SimScenario) -> tuple[Split, SimScenario]:
+    def occasions(self, scenario: SimScenario) -> tuple[OccasionSplit, SimScenario]:
         """What candidates are tried on, and what is played there."""
         traces = bool(scenario.traces) and not scenario.generators and not scenario.manifests
         if self.split is not None and self.seeds is not None:
@@ -158,7 +158,12 @@ def _knobs(over: tuple[str, ...], base: SchedulerConf, queues: dict[str, int], r
 
 
 def _stamp(
-    scenario: SimScenario, base: Candidate, knobs: list[Knob], split: Split, wanted: Objectives, asked: TuneOptions
+    scenario: SimScenario,
+    base: Candidate,
+    knobs: list[Knob],
+    split: OccasionSplit,
+    wanted: Objectives,
+    asked: TuneOptions,
 ) -> str:
     """What a file of runs belongs to: the same scenario, conf, space, occasions and version."""
     origin = scenario.setting.origin

@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pumice.answers.question_queue import QuestionQueue
 from pumice.answers.service import Answers
 from pumice.answers.when.kept import Forecasts
 from pumice.clock import SystemClock
@@ -18,6 +17,7 @@ from pumice.framework.session.runtime import Runtime
 from pumice.kube.watching import Watching
 from pumice.model.events import ClusterEvent
 from pumice.scheduler.assembly import Assembly
+from pumice.scheduler.question_queue import QuestionQueue
 from pumice.scheduler.recording import NextCycle
 from pumice.sim.run import Simulation
 from pumice.sim.scenario import SimScenario
@@ -29,7 +29,7 @@ class StateHolder:
 
     def __init__(self) -> None:
         self._came = threading.Event()
-        self.ask = QuestionQueue(self._came.set)
+        self.ask: QuestionQueue[Answers] = QuestionQueue(self._came.set)
         self.chronicle = Chronicle()
         self.stopping = threading.Event()
         self._thread = threading.Thread(target=self._guarded, name="pumice-dashboard", daemon=True)

@@ -21,8 +21,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import BaseRoute, Route
 
 from pumice.answers.finding import NoSuchThing
-from pumice.answers.question_queue import AskOwner
-from pumice.answers.questions import TRY, WHY, AboutTrial, AboutWhy, Asked, answered
+from pumice.answers.questions import TRY, WHY, AboutTrial, AboutWhy, Asked, AskOwner, answered
 from pumice.answers.survey import NodeRow, Survey, take_survey
 from pumice.answers.visibility import EVERYTHING, Sight
 from pumice.dashboard.access import COOKIE, NotAllowed, PageDoor, Reader

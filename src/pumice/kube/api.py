@@ -21,8 +21,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from pumice.answers.finding import NoSuchThing
-from pumice.answers.question_queue import AskOwner
-from pumice.answers.questions import QUESTIONS, Asked, Question, answered
+from pumice.answers.questions import QUESTIONS, Asked, AskOwner, Question, answered
 from pumice.answers.service import MOST_ROWS
 from pumice.answers.visibility import EVERYTHING, Sight
 from pumice.errors import InvalidInput, PumiceError, decoder_words
@@ -41,7 +40,7 @@ MOST_BYTES: Final = 8 << 20
 """The largest job that is taken in."""
 
 
-class Refusal(Exception):
+class AnswerRefused(Exception):
     """There is no answer: the status, and why."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -75,7 +74,7 @@ class AnswersApi:
         try:
             user = await self._reviews.caller(request.headers.get("authorization", ""))
             if self._open[user.username] >= AT_ONCE:
-                raise Refusal(429, f"{user.username} has {AT_ONCE} questions open; wait for an answer")
+                raise AnswerRefused(429, f"{user.username} has {AT_ONCE} questions open; wait for an answer")
             self._open[user.username] += 1
             try:
                 async with asyncio.timeout(WAIT):
@@ -84,7 +83,7 @@ class AnswersApi:
                 self._open[user.username] -= 1
                 if not self._open[user.username]:
                     del self._open[user.username]
-        except (Refusal, Unauthorized) as no:
+        except (AnswerRefused, Unauthorized) as no:
             return _json({"error": str(no)}, no.status)
         except NoSuchThing as exc:
             return _json({"error": str(exc)}, 404)
@@ -134,7 +133,7 @@ class AnswersApi:
 def _parameters(question: Question[Any], request: Request) -> Any:
     """Return the parameters of a request.
 
-    :raises Refusal: one breaks a rule.
+    :raises AnswerRefused: one breaks a rule.
     """
     given: dict[str, Any] = {}
     for field in msgspec.structs.fields(question.parameters):
@@ -143,12 +142,12 @@ def _parameters(question: Question[Any], request: Request) -> Any:
             given[field.name] = values if isinstance(field.default_factory, type) else values[-1]
         if field.required and not given.get(field.name):
             required = [f.name for f in msgspec.structs.fields(question.parameters) if f.required]
-            raise Refusal(422, f"needs the parameters {' and '.join(required)}")
+            raise AnswerRefused(422, f"needs the parameters {' and '.join(required)}")
     if given.get("when", "") not in ("", "no"):
-        raise Refusal(422, f"when {given['when'][:40]!r}: must be 'no', or not given")
+        raise AnswerRefused(422, f"when {given['when'][:40]!r}: must be 'no', or not given")
     limit = given.get("limit", "1")
     if not (limit.isascii() and limit.isdigit() and len(limit) < 10 and 1 <= int(limit) <= MOST_ROWS):
-        raise Refusal(422, f"limit {limit[:40]!r}: must be a whole number from 1 to {MOST_ROWS}")
+        raise AnswerRefused(422, f"limit {limit[:40]!r}: must be a whole number from 1 to {MOST_ROWS}")
     return msgspec.convert(given, question.parameters, strict=False)
 
 
@@ -158,11 +157,11 @@ async def _body(request: Request) -> Any:
     async for part in request.stream():
         content += part
         if len(content) > MOST_BYTES:
-            raise Refusal(413, f"larger than {MOST_BYTES >> 20} MiB")
+            raise AnswerRefused(413, f"larger than {MOST_BYTES >> 20} MiB")
     try:
         return msgspec.json.decode(content)
     except (msgspec.MsgspecError, RecursionError) as exc:
-        raise Refusal(422, f"not JSON: {decoder_words(exc)}") from exc
+        raise AnswerRefused(422, f"not JSON: {decoder_words(exc)}") from exc
 
 
 def _json(data: Any, status: int = 200) -> Response:

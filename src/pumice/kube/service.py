@@ -12,7 +12,6 @@ from concurrent.futures import Future
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pumice.answers.question_queue import NoAnswer, QuestionQueue
 from pumice.framework.session.session import Session
 from pumice.kube.admission import Admissions, Ungrouped
 from pumice.kube.backend import KubeBackend
@@ -27,6 +26,7 @@ from pumice.model.intents import Intent, Note
 from pumice.ports import Binder, ReadsBack
 from pumice.scheduler.following import CONF, Following
 from pumice.scheduler.loop import Loop
+from pumice.scheduler.question_queue import NoAnswer, QuestionQueue
 from pumice.scheduler.report import CycleReport
 from pumice.scheduler.watchdog import Watchdog
 from pumice.state.cluster import ClusterState
@@ -78,7 +78,7 @@ class Service:
         self._stopping = threading.Event()
         self._ready = False
         self._wanted: list[Future[bytes]] = []
-        self._questions = QuestionQueue(self._backend.inbox.wake)
+        self._questions: QuestionQueue[Answers] = QuestionQueue(self._backend.inbox.wake)
         self._complaints: dict[str, str] = {}
         self._unsaid: list[Note] = []
         self._conditions = PodConditions()

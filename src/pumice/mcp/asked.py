@@ -24,18 +24,18 @@ ScenarioName: TypeAlias = Annotated[
 ]
 
 
-class AboutNothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NothingArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole cluster."""
 
 
-class AboutJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class JobArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A job."""
 
     job: JobName
     namespace: Namespace = ""
 
 
-class AboutStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StartArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A job that waits, or one that is not there yet."""
 
     job: Annotated[str, Meta(max_length=512, description="namespace/name of a job that is there")] = ""
@@ -43,13 +43,13 @@ class AboutStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     manifest: JobText = ""
 
 
-class AboutQueue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class QueueArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A queue."""
 
     queue: Annotated[QueueName, Meta(min_length=1)]
 
 
-class AboutWaiting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WaitingArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A queue, a namespace, or neither."""
 
     queue: QueueName = ""
@@ -57,19 +57,19 @@ class AboutWaiting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=100, description="rows, at most")] = 20
 
 
-class AboutManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ManifestArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A job that is not there yet."""
 
     manifest: Annotated[JobText, Meta(min_length=1)]
 
 
-class AboutConf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ConfArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A configuration."""
 
     conf: ConfText = ""
 
 
-class AboutConfs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ConfsArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Two configurations, and what they are played on."""
 
     b: NewConfText
@@ -78,7 +78,7 @@ class AboutConfs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seeds: Annotated[int, Meta(ge=1, le=30, description="pairs of runs; fewer than 6 give no interval")] = 10
 
 
-class AboutGoal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class GoalArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is wanted, and of which nodes there may be more or fewer."""
 
     goal: Annotated[

@@ -20,7 +20,7 @@ from pumice.config import SchedulerConf
 from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
 from pumice.framework.registry import Registry
-from pumice.mcp.asked import AboutConfs, AboutGoal
+from pumice.mcp.asked import ConfsArguments, GoalArguments
 from pumice.mcp.knowledge import NotKnown
 from pumice.sim.planning import Variant, VariantPlayer, size
 from pumice.sim.planning.goals import parse_goal
@@ -126,7 +126,7 @@ class Studies:
         self._known = _Known()
         self._one = threading.Lock()
 
-    def compare(self, asked: AboutConfs) -> ConfsAnswer:
+    def compare(self, asked: ConfsArguments) -> ConfsAnswer:
         """Two confs, on as many pairs of runs as there is time for.
 
         :raises PumiceError: there is nothing to play, a conf is none, or not one pair was played in time.
@@ -162,7 +162,7 @@ class Studies:
             retry_after=AGAIN if pairs < asked.seeds else None,
         )
 
-    def plan(self, asked: AboutGoal) -> PlanAnswer:
+    def plan(self, asked: GoalArguments) -> PlanAnswer:
         """How many nodes of a group the goal needs, from one to four times as many as now.
 
         :raises PumiceError: there is nothing to play, the goal or the conf is none, or it needs more time.

@@ -21,15 +21,15 @@ from pumice.errors import InvalidInput, PumiceError, decoder_words
 from pumice.framework.registry import Registry
 from pumice.history.stories import Told
 from pumice.mcp.asked import (
-    AboutConf,
-    AboutConfs,
-    AboutGoal,
-    AboutJob,
-    AboutManifest,
-    AboutNothing,
-    AboutQueue,
-    AboutStart,
-    AboutWaiting,
+    ConfArguments,
+    ConfsArguments,
+    GoalArguments,
+    JobArguments,
+    ManifestArguments,
+    NothingArguments,
+    QueueArguments,
+    StartArguments,
+    WaitingArguments,
 )
 from pumice.mcp.bounds import clean, marked
 from pumice.mcp.knowledge import Knowledge, evicted
@@ -142,25 +142,25 @@ def _refused(text: str, *, retry: bool = False) -> Answered:
 
 
 # -- questions ------------------------------------------------------------------------------------------------------
-async def _why(tools: Tools, asked: AboutJob) -> Any:
+async def _why(tools: Tools, asked: JobArguments) -> Any:
     namespace = tools.knowledge.namespace(asked.job, asked.namespace)
     return await tools.knowledge.ask(questions.WHY, questions.AboutWhy(namespace, asked.job, "no"))
 
 
-async def _waiting(tools: Tools, asked: AboutWaiting) -> Any:
+async def _waiting(tools: Tools, asked: WaitingArguments) -> Any:
     parameters = questions.AboutWaiting(asked.namespace, asked.queue, asked.limit)
     return await tools.knowledge.ask(questions.WAITING, parameters)
 
 
-async def _standing(tools: Tools, asked: AboutQueue) -> Any:
+async def _standing(tools: Tools, asked: QueueArguments) -> Any:
     return (await tools.knowledge.ask(questions.QUEUES, questions.AboutQueues([asked.queue]))).queues[0]
 
 
-async def _evicted(tools: Tools, asked: AboutJob) -> Any:
+async def _evicted(tools: Tools, asked: JobArguments) -> Any:
     return evicted(tools.told, asked.job, asked.namespace)
 
 
-async def _fairness(tools: Tools, asked: AboutNothing) -> Any:
+async def _fairness(tools: Tools, asked: NothingArguments) -> Any:
     return await tools.knowledge.ask(questions.FAIRNESS)
 
 
@@ -171,11 +171,11 @@ async def _objects(manifest: str) -> Sequence[AnyObject]:
     return objects
 
 
-async def _fit(tools: Tools, asked: AboutManifest) -> Any:
+async def _fit(tools: Tools, asked: ManifestArguments) -> Any:
     return await tools.knowledge.ask(questions.TRY, questions.AboutTrial("no"), await _objects(asked.manifest))
 
 
-async def _when(tools: Tools, asked: AboutStart) -> Any:
+async def _when(tools: Tools, asked: StartArguments) -> Any:
     if bool(asked.job) == bool(asked.manifest):
         raise InvalidInput("say job, of one that is there, or manifest, of one that is not: one of the two")
     if asked.job:
@@ -193,7 +193,7 @@ async def _what_if(tools: Tools, asked: WhatIf) -> Any:
     return await tools.knowledge.ask(questions.WHAT_IF, body=asked)
 
 
-async def _explain(tools: Tools, asked: AboutConf) -> Any:
+async def _explain(tools: Tools, asked: ConfArguments) -> Any:
     conf, catalogue = await asyncio.to_thread(tools.read_conf, asked.conf)
     chains = explain(conf, catalogue.hooks)
     return {
@@ -213,7 +213,7 @@ def _in_words(chain: HookChain) -> dict[str, str]:
     return {"point": chain.hook, "rule": chain.fold, "plugins": "; ".join(tiers)}
 
 
-async def _lint(tools: Tools, asked: AboutConf) -> Any:
+async def _lint(tools: Tools, asked: ConfArguments) -> Any:
     conf, catalogue = await asyncio.to_thread(tools.read_conf, asked.conf)
     findings = [str(finding) for finding in lint(conf, catalogue)]
     return {
@@ -223,11 +223,11 @@ async def _lint(tools: Tools, asked: AboutConf) -> Any:
     }
 
 
-async def _compare(tools: Tools, asked: AboutConfs) -> Any:
+async def _compare(tools: Tools, asked: ConfsArguments) -> Any:
     return await asyncio.to_thread(tools.studies.compare, asked)
 
 
-async def _plan(tools: Tools, asked: AboutGoal) -> Any:
+async def _plan(tools: Tools, asked: GoalArguments) -> Any:
     return await asyncio.to_thread(tools.studies.plan, asked)
 
 
@@ -239,7 +239,7 @@ TOOLS: Final = {
             "Why a job waits",
             "Why a job does not start: the stage and reason code that stopped it, the limits in its way with numbers, "
             "its place in the queue, how the queue stands, and what would let it start.",
-            AboutJob,
+            JobArguments,
             _why,
         ),
         Tool(
@@ -247,7 +247,7 @@ TOOLS: Final = {
             "Who waits",
             "The waiting jobs, the longest first, each with its place, reason code and reason; and how many wait for "
             "which reason. In one queue, in one namespace, or everywhere.",
-            AboutWaiting,
+            WaitingArguments,
             _waiting,
         ),
         Tool(
@@ -255,7 +255,7 @@ TOOLS: Final = {
             "How a queue stands",
             "What a queue holds, deserves, may have at most and asks for, by resource, and how many jobs wait in it. "
             "It borrows what it holds beyond what it deserves.",
-            AboutQueue,
+            QueueArguments,
             _standing,
         ),
         Tool(
@@ -263,14 +263,14 @@ TOOLS: Final = {
             "Is the cluster shared fairly",
             "Which queues hold less than they deserve and ask for more, who borrows meanwhile, why their jobs wait, "
             "which parts nobody uses, and whether the conf takes back what is borrowed.",
-            AboutNothing,
+            NothingArguments,
             _fairness,
         ),
         Tool(
             "why_evicted",
             "Why a job was evicted",
             "Which pods of a job were evicted, when, by which action, and for the good of which job. Needs a history.",
-            AboutJob,
+            JobArguments,
             _evicted,
         ),
         Tool(
@@ -278,7 +278,7 @@ TOOLS: Final = {
             "Would a job start",
             "What would become of a job that is not there yet: would it start now, on which nodes, who would be "
             "evicted for it, what it does to its queue, and why not if not. Nothing is submitted.",
-            AboutManifest,
+            ManifestArguments,
             _fit,
         ),
         Tool(
@@ -286,7 +286,7 @@ TOOLS: Final = {
             "When a job will likely start",
             "When a waiting job, or one that is not there yet, will likely start: a range in seconds from now (before "
             "low, likely, high it starts in 1, 5, 9 of 10 cases), what it rests on and what it assumes.",
-            AboutStart,
+            StartArguments,
             _when,
         ),
         Tool(
@@ -303,7 +303,7 @@ TOOLS: Final = {
             "What conf b changes against conf a over hours of simulated work, seed by seed in pairs: waits, use, "
             "evictions and fairness, each with its 95 % interval and a verdict. Takes seconds; where there is a "
             "retry_after, ask the same again to have more pairs.",
-            AboutConfs,
+            ConfsArguments,
             _compare,
         ),
         Tool(
@@ -311,21 +311,21 @@ TOOLS: Final = {
             "How many nodes a goal needs",
             "The smallest number of nodes of a group with which a goal such as 'wait.p95 < 10m' is met, found by "
             "simulation. Takes seconds; where there is a retry_after, ask the same again and it goes on.",
-            AboutGoal,
+            GoalArguments,
             _plan,
         ),
         Tool(
             "conf_explain",
             "What a conf does",
             "For every extension point the chain of plugins that a scheduler conf makes run, and who asks it.",
-            AboutConf,
+            ConfArguments,
             _explain,
         ),
         Tool(
             "conf_lint",
             "Traps of a conf",
             "The known traps that a scheduler conf steps into, each with its severity and what to do.",
-            AboutConf,
+            ConfArguments,
             _lint,
         ),
     )

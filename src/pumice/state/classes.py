@@ -34,6 +34,7 @@ class Feature(Enum):
     HOST_PORTS = "host ports"
     VOLUME_CLAIMS = "persistent volume claims"
     DEVICE_CLAIMS = "device claims"
+    DEVICE_CLASSES = "device classes, which may stand for extended resources"
     GROUP_DOMAIN = "a topology key of a group"
 
 
@@ -46,7 +47,7 @@ class ClassTable:
         self._last: tuple[object, object, str, TaskClass] | None = None
         """The spec and the annotations of the last pod that was asked about, its namespace, and its class."""
         self.features: set[Feature] = set()
-        """What the specs of all classes seen so far use."""
+        """What the specs of all classes seen so far use, and whether a device class was seen."""
 
     def of(self, pod: Pod) -> TaskClass:
         """The class of a pod, made when first seen.

@@ -10,6 +10,7 @@ from pumice.errors import InvalidInput, shown
 from pumice.model import native
 from pumice.model.api import AnyObject, NodeObject, Pod, PodGroup, PriorityClass, QueueObject, ResourceQuota
 from pumice.model.resources import EMPTY, Resources, TooManyNames
+from pumice.state.classes import Feature
 from pumice.state.groups import (
     group_gone,
     group_seen,
@@ -97,6 +98,8 @@ def other_seen(state: ClusterState, obj: AnyObject) -> None:
         reprioritise(state)
     elif obj.kind_name == native.WORKLOAD:
         workload_seen(state, obj.key)
+    elif obj.kind_name == "DeviceClass":
+        state.classes.features.add(Feature.DEVICE_CLASSES)
     elif isinstance(obj, ResourceQuota):
         for what in (obj.spec.hard, obj.status.hard, obj.status.used):
             Resources.parse(what) if what else EMPTY

@@ -21,7 +21,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pumice.answers import questions
-from pumice.answers.question_queue import NoAnswer
 from pumice.answers.questions import QUESTIONS, AboutJob, as_submitted
 from pumice.answers.service import Answers
 from pumice.answers.what_if import instant
@@ -37,6 +36,7 @@ from pumice.kube.openapi import openapi_document
 from pumice.kube.serving import serve
 from pumice.model.events import Seen
 from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.scheduler.question_queue import NoAnswer
 from pumice.scheduler.recording import NextCycle
 from pumice.sockets import listening
 from pumice.state.cluster import ClusterState

@@ -17,7 +17,6 @@ import pytest
 from scripted_api import ScriptedApi, serving, until, write_kubeconfig
 
 from pumice import saved
-from pumice.answers.question_queue import NoAnswer
 from pumice.clock import SystemClock
 from pumice.config import load
 from pumice.config.reload import ConfSource
@@ -36,6 +35,7 @@ from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.following import Following, PluginFolder
 from pumice.scheduler.loop import Loop
+from pumice.scheduler.question_queue import NoAnswer
 from pumice.scheduler.recording import replay
 from pumice.state.cluster import ClusterState
 

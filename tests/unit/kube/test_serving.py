@@ -10,11 +10,11 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
-from pumice.answers.question_queue import NoAnswer
 from pumice.errors import InvalidInput
 from pumice.kube.health import Probes
 from pumice.kube.metrics import CycleMetrics
 from pumice.kube.serving import health_routes, metrics_routes, serve
+from pumice.scheduler.question_queue import NoAnswer
 from pumice.scheduler.report import CycleReport
 from pumice.serving import BoundedProtocol
 from pumice.sockets import listening

@@ -15,7 +15,7 @@ from pumice.extender.answering.respond import Responder, ServedSession, bind_of,
 from pumice.extender.answering.told_state import ToldState
 from pumice.extender.answering.untold import NotTold
 from pumice.extender.answers import Answer
-from pumice.extender.dialects import DIALECTS, Question, QuestionReader
+from pumice.extender.dialects import DIALECTS, QuestionReader, VerbQuestion
 from pumice.extender.dialects.messages import Cluster
 from pumice.extender.protocol import BIND, ON_SESSION_CLOSE, ON_SESSION_OPEN, VOLCANO_VERBS, Verb, carriers
 from pumice.framework.arguments import Arguments
@@ -53,7 +53,7 @@ class CallerSession:
         self.told = told
         self._open()
 
-    def respond(self, question: Question) -> Answer:
+    def respond(self, question: VerbQuestion) -> Answer:
         """The answer to a question. The one place where what was not told becomes an error.
 
         :raises NotTold: the question names, or a policy reads, what was never told.
@@ -158,7 +158,7 @@ class PolicyServer:
                 answer = self._respond(question, caller)
         return question.dialect.write_answer(question.verb, answer)
 
-    def _respond(self, question: Question, caller: str) -> Answer:
+    def _respond(self, question: VerbQuestion, caller: str) -> Answer:
         session = self._caller(caller)
         if question.verb is ON_SESSION_CLOSE:
             session.close()
@@ -185,7 +185,7 @@ class PolicyServer:
         self._callers.move_to_end(key)
         return known
 
-    async def _bind(self, followed: FollowedState, question: Question) -> Answer:
+    async def _bind(self, followed: FollowedState, question: VerbQuestion) -> Answer:
         binder = next(iter(self._caller("").current().binds.binders.values()), followed.cluster)
         intent = bind_of(question)
         error = await asyncio.to_thread(carried_out, binder, intent)

@@ -17,7 +17,7 @@ from pumice.extender import protocol as p
 from pumice.extender.answering.told_state import ToldState
 from pumice.extender.answering.untold import NotTold, StateView
 from pumice.extender.answers import Answer
-from pumice.extender.dialects import Question
+from pumice.extender.dialects import VerbQuestion
 from pumice.extender.dialects.task_message import TaskMessage, uid_of
 from pumice.extender.protocol import PartKind
 from pumice.framework.compat import Compat
@@ -91,7 +91,7 @@ class Responder:
         }
         """What a policy sees of a part; others it sees as they are told."""
 
-    def respond(self, asked: Question) -> Answer:
+    def respond(self, asked: VerbQuestion) -> Answer:
         """The answer to a question.
 
         :raises NotTold: it names what was not told; what a policy reads of that kind stands in ``session.untold``.
@@ -105,17 +105,17 @@ class Responder:
         return _RULES[asked.verb.answer](self, asked, *things)
 
     # -- verdicts, votes, orders ----------------------------------------------------------------------------------
-    def _verdict(self, asked: Question, *things: Any) -> Answer:
+    def _verdict(self, asked: VerbQuestion, *things: Any) -> Answer:
         said = self._ssn.ask(_point(asked), *things)
         if said.passed:
             return a.VerdictAnswer(status=True)
         return a.VerdictAnswer(status=False, reason=said.reason, message=said.text)
 
-    def _overused(self, asked: Question, *things: Any) -> Answer:
+    def _overused(self, asked: VerbQuestion, *things: Any) -> Answer:
         said = self._ssn.ask(_point(asked), *things)
         return a.Overused(overused=bool(said), message=getattr(said, "text", "") if said else "")
 
-    def _vote(self, asked: Question, *things: Any) -> Answer:
+    def _vote(self, asked: VerbQuestion, *things: Any) -> Answer:
         """One tier's vote: a reject counts above a permit."""
         votes = [said for _, said in self._ssn.each(_point(asked), *things) if said is not None]
         rejected = next((said for said in votes if not said.passed), None)
@@ -123,11 +123,11 @@ class Responder:
             return a.Vote(status=-1, message=rejected.text)
         return a.Vote(status=int(bool(votes)))
 
-    def _acknowledge(self, asked: Question, *things: Any) -> Answer:
+    def _acknowledge(self, asked: VerbQuestion, *things: Any) -> Answer:
         self._ssn.ask(_point(asked), *things)
         return a.Acknowledged()
 
-    def _ranks(self, asked: Question, listed: Sequence[Any]) -> Answer:
+    def _ranks(self, asked: VerbQuestion, listed: Sequence[Any]) -> Answer:
         """Ranks by place in the order; those that nobody tells apart share one."""
         if not self._ssn.anybody(_point(asked)):
             return a.Ranks()
@@ -142,7 +142,7 @@ class Responder:
         return a.Ranks(ranks=ranks)
 
     # -- nodes; those that the cluster has not shown are None -------------------------------------------------------
-    def _predicate(self, _: Question, task: Task, node: Node | None) -> Answer:
+    def _predicate(self, _: VerbQuestion, task: Task, node: Node | None) -> Answer:
         ((code, text),) = self._objections(task, [node]) if node is not None else (_UNSEEN,)
         return a.NodeRefusal(text=text, code=code) if text else _FITS
 
@@ -157,7 +157,7 @@ class Responder:
     def _rows(self, nodes: list[Node]) -> NodeRows:
         return ServedRows(cast("NodeTable", self._told.table), nodes)
 
-    def _batch_predicate(self, asked: Question, task: Task, nodes: Sequence[Node | None]) -> Answer:
+    def _batch_predicate(self, asked: VerbQuestion, task: Task, nodes: Sequence[Node | None]) -> Answer:
         """Code and reason by node name, the first objection; a node that the cluster has not shown is refused."""
         known = [node for node in nodes if node is not None]
         said = iter(self._objections(task, known) if known else ())
@@ -176,7 +176,7 @@ class Responder:
             echoed=echo and [raw for name, raw in zip(names, echo, strict=True) if name not in refused],
         )
 
-    def _prioritize(self, _: Question, task: Task, nodes: Sequence[Node | None]) -> Answer:
+    def _prioritize(self, _: VerbQuestion, task: Task, nodes: Sequence[Node | None]) -> Answer:
         """Scores by node, all plugins together."""
         known = [node for node in nodes if node is not None]
         if not known:
@@ -195,18 +195,18 @@ class Responder:
             return a.Scores(scores={}, error=no.text or "refused")
         return a.Scores(scores={node.name: score for node, score in zip(known, total.tolist(), strict=True)})
 
-    def _best_node(self, _: Question, task: Task, scores: dict[str, float]) -> Answer:
+    def _best_node(self, _: VerbQuestion, task: Task, scores: dict[str, float]) -> Answer:
         chosen = self._ssn.ask(t.BEST_NODE, task, dict(scores))
         return a.BestNode(node_name=chosen.name if isinstance(chosen, Node) else chosen or "")
 
-    def _gpu_order(self, _: Question, task: Task, node: Node | None, gpus: Sequence[Any]) -> Answer:
+    def _gpu_order(self, _: VerbQuestion, task: Task, node: Node | None, gpus: Sequence[Any]) -> Answer:
         if node is None or not self._ssn.anybody(t.GPU_ORDER):
             return a.GpuScores()
         scores = {gpu.index: self._ssn.gpu_order(task, node, gpu.index) for gpu in gpus}
         return a.GpuScores(scores={gpu: score for gpu, score in scores.items() if score is not None})
 
     # -- victims --------------------------------------------------------------------------------------------------
-    def _victims(self, asked: Question, *things: Any) -> Answer:
+    def _victims(self, asked: VerbQuestion, *things: Any) -> Answer:
         """The tasks of the question that may go, as they came."""
         if asked.verb is p.VICTIM_TASKS:
             chosen: Sequence[Task] | None = self._ssn.victim_tasks(*things)
@@ -218,7 +218,7 @@ class Responder:
         uids = [task.uid for task in chosen if task.uid in raw]
         return a.Victims(status=1, uids=uids, echoed=[raw[uid] for uid in uids])
 
-    def _preempt(self, _: Question, task: Task, candidates: dict[str, tuple[list[TaskMessage], int]]) -> Answer:
+    def _preempt(self, _: VerbQuestion, task: Task, candidates: dict[str, tuple[list[TaskMessage], int]]) -> Answer:
         kept: dict[str, tuple[list[str], int]] = {}
         for node, (victims, violations) in candidates.items():
             if self._ssn.anybody(t.PREEMPTABLE):
@@ -230,7 +230,7 @@ class Responder:
         return a.Candidates(candidates=kept)
 
     # -- events ---------------------------------------------------------------------------------------------------
-    def _event(self, asked: Question) -> str:
+    def _event(self, asked: VerbQuestion) -> str:
         """What is against a placement, or its end, or a bind; like those in process handlers see the place.
 
         A policy binds only if it registered a binder; a bind that nobody did must not look done.
@@ -244,7 +244,7 @@ class Responder:
             return handlers.allocated(task)[0] if asked.verb is p.ALLOCATE_FUNC else handlers.deallocated(task)
 
 
-def bind_of(asked: Question) -> Bind:
+def bind_of(asked: VerbQuestion) -> Bind:
     """What a bind question wants to be bound."""
     pod = asked.parts["task"].pod
     return Bind(pod.key, pod.metadata.uid, asked.parts["node"].node.metadata.name)
@@ -263,7 +263,7 @@ def _said(reason: Reason) -> tuple[int, str]:
     return int(reason.code), reason.text or "refused"
 
 
-def _point(asked: Question) -> Point[..., Any, Any]:
+def _point(asked: VerbQuestion) -> Point[..., Any, Any]:
     return t.POINTS[asked.verb.points[0]]
 
 

@@ -97,7 +97,7 @@ _NODES: Final = b',"%b":[' % NODES.name.encode()
 _EMPTY: Final = frozenset((b"", b"null"))
 
 
-class Question(NamedTuple):
+class VerbQuestion(NamedTuple):
     """A question that was read: its verb, its dialect, what it tells by the name of each part, and as it came."""
 
     verb: Verb[Any]
@@ -117,13 +117,13 @@ class QuestionReader:
         """*dialect*: the only one understood; empty: all."""
         self._only = DIALECTS[dialect] if dialect else None
         self._known: dict[tuple[str, PartKind, bytes], Any] = {}
-        self._last: tuple[bytes, Question | None] = (b"", None)
+        self._last: tuple[bytes, VerbQuestion | None] = (b"", None)
         """The last question, and what stands before its last part: a task is asked about with many nodes in a row."""
         self._nodes: list[tuple[bytes, list[bytes]]] = []
         """The nodes of the last question about many as they came, some together: most of them come again."""
         self._size = 0
 
-    def read(self, verb: Verb[Any], body: bytes) -> Question:
+    def read(self, verb: Verb[Any], body: bytes) -> VerbQuestion:
         """The question in *body*.
 
         kube-scheduler's filter may come where a predicate is expected; then the verb is that of many nodes.
@@ -135,7 +135,7 @@ class QuestionReader:
             part, raw = verb.parts[-1], body[len(begun) : -1]
             known = self._known.get((last.dialect.name, part.kind, raw))
             if known is not None:  # it is a whole value, so that nothing else can stand here
-                return Question(verb, last.dialect, {**last.parts, part.name: known}, {})
+                return VerbQuestion(verb, last.dialect, {**last.parts, part.name: known}, {})
         if verb is p.ON_SESSION_CLOSE and body.strip() in _EMPTY:
             body = b"{}"
         about_nodes = verb.parts[-1:] == (NODES,)
@@ -153,13 +153,13 @@ class QuestionReader:
         if dialect.name == "kube" and verb is p.PREDICATE:
             verb = p.BATCH_PREDICATE
         if verb is p.ON_SESSION_OPEN:
-            return Question(verb, dialect, {"snapshot": dialect.read_snapshot(body)}, {})
+            return VerbQuestion(verb, dialect, {"snapshot": dialect.read_snapshot(body)}, {})
         if about_nodes and dialect.name != "kube":
             with suppress(msgspec.DecodeError):  # what is wrong is said below
                 nodes = message[NODES.name] = [bytes(one) for one in items(message.get(NODES.name))]
                 some = [nodes[at : at + _TOGETHER] for at in range(0, len(nodes), _TOGETHER)]
                 self._nodes = [(b",".join(few), few) for few in some] if len(body) < _LONGEST else []
-        question = Question(verb, dialect, dialect.read(verb, message, self.known), message)
+        question = VerbQuestion(verb, dialect, dialect.read(verb, message, self.known), message)
         if dialect.name != "kube" and len(verb.parts) > 1 and not verb.parts[-1].many and len(body) < _LARGEST:
             name = verb.parts[-1].name
             begun = body.removesuffix(bytes(message.get(name, b"")) + b"}")

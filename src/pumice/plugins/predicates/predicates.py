@@ -33,6 +33,7 @@ Reasons = npt.NDArray[np.int32]
 
 TOO_MANY_PODS: Final = reason_id("predicates", "node(s) pod number exceeded")
 _OF_NEIGHBOURS: Final = frozenset({Feature.NEIGHBOURS, Feature.GROUP_DOMAIN})
+_OF_DEVICES: Final = frozenset({Feature.DEVICE_CLAIMS, Feature.DEVICE_CLASSES})
 
 
 _SWITCHES: Final = (
@@ -84,19 +85,13 @@ class Predicates(Plugin):
             domain = OneDomain(ssn)
             add(name, domain.filter, key=job_confined, applies=has_topology_key, also=True)
             ssn.add_subset_nodes_fn(name, domain.sets)
-        if self._counts_devices and self._serves_devices(ssn):
+        if self._counts_devices and not used.isdisjoint(_OF_DEVICES):
             self._add_devices(ssn)
 
     def on_session_reopen(self, ssn: Session) -> bool:
         """What is registered follows from what pods use; what knows about neighbours is made anew."""
         used = ssn.state.classes.features
-        same = used == self._made_for and self._served == self._serves_devices(ssn)
-        return same and used.isdisjoint(_OF_NEIGHBOURS)
-
-    def _serves_devices(self, ssn: Session) -> bool:
-        """Report whether pods have device claims, or device classes may stand for what pods ask for."""
-        self._served = Feature.DEVICE_CLAIMS in ssn.state.classes.features or bool(ssn.state.kind("DeviceClass"))
-        return self._served
+        return used == self._made_for and used.isdisjoint(_OF_NEIGHBOURS)
 
     def _add_volumes(self, ssn: Session) -> None:
         """Limits, zones and binding, for clusters where pods use claims."""

@@ -16,7 +16,7 @@ from pumice.sim.results.summary import Summary
 from pumice.sim.tuning.evaluations import Evaluate
 from pumice.sim.tuning.knobs import Candidate, Knob, Point
 from pumice.sim.tuning.objectives import Objectives, QueueLoss, Score, queue_losses, score
-from pumice.sim.tuning.occasions import Occasion, Split
+from pumice.sim.tuning.occasions import Occasion, OccasionSplit
 from pumice.sim.tuning.racing import Race, TriedConf, race
 
 FINALISTS = 4
@@ -57,7 +57,7 @@ def tune(
     knobs: Sequence[Knob],
     make: Callable[[Point], Candidate],
     base: Candidate,
-    split: Split,
+    split: OccasionSplit,
     wanted: Objectives,
     evaluate: Evaluate,
     *,

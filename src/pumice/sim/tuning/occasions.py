@@ -20,7 +20,7 @@ Occasion = int
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class OccasionSplit:
     """The occasions, in their order: of a trace the later ones are held out."""
 
     search: tuple[Occasion, ...]
@@ -30,7 +30,7 @@ class Split:
     """What an occasion is called: ``seed``, or ``part of 7 d``."""
 
     @classmethod
-    def of(cls, occasions: Sequence[Occasion], each: str) -> Split:
+    def of(cls, occasions: Sequence[Occasion], each: str) -> OccasionSplit:
         """Half of them for the verdict, and no fewer than it needs; a third of the rest to choose on.
 
         :raises InvalidInput: there are too few.
@@ -46,12 +46,12 @@ class Split:
         )
 
 
-def by_seed(seeds: Sequence[int]) -> Split:
+def by_seed(seeds: Sequence[int]) -> OccasionSplit:
     """Return occasions that are drawn, one for each seed."""
-    return Split.of(seeds, SEED)
+    return OccasionSplit.of(seeds, SEED)
 
 
-def by_time(scenario: SimScenario, length_s: float) -> tuple[Split, SimScenario]:
+def by_time(scenario: SimScenario, length_s: float) -> tuple[OccasionSplit, SimScenario]:
     """Return the parts of a scenario's traces as occasions, and the scenario that plays them.
 
     :raises InvalidInput: it has other work than traces, or too few parts.
@@ -59,7 +59,7 @@ def by_time(scenario: SimScenario, length_s: float) -> tuple[Split, SimScenario]
     cut = scenario.split_into(length_s)
     assert cut.split is not None
     try:
-        return Split.of(cut.split.numbers, cut.split.unit()), cut
+        return OccasionSplit.of(cut.split.numbers, cut.split.unit()), cut
     except InvalidInput as exc:
         longest = cut.split.numbers[-1] * length_s / FEWEST_OCCASIONS / 3600
         raise InvalidInput(f"--split: {exc}: say parts of at most {longest:.0f} h") from None

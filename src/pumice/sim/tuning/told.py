@@ -15,7 +15,7 @@ from pumice.sim.report import effects, units
 from pumice.sim.tuning import Tuning
 from pumice.sim.tuning.knobs import Candidate, Knob, worded
 from pumice.sim.tuning.objectives import Objectives, Score
-from pumice.sim.tuning.occasions import Split
+from pumice.sim.tuning.occasions import OccasionSplit
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class TuningAccount:
     knobs: tuple[Knob, ...]
     base: Candidate
     queues: Mapping[str, int]
-    split: Split
+    split: OccasionSplit
     wanted: Objectives
     runs: int
     """All runs, those of the base included."""

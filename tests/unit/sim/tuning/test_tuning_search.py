@@ -27,7 +27,7 @@ from pumice.sim.tuning import Tuning, tune
 from pumice.sim.tuning.evaluations import Wish, weighted
 from pumice.sim.tuning.knobs import Candidate, Knob, Point
 from pumice.sim.tuning.objectives import Objectives
-from pumice.sim.tuning.occasions import Occasion, Split, by_seed
+from pumice.sim.tuning.occasions import Occasion, OccasionSplit, by_seed
 from pumice.sim.tuning.racing import Race
 from pumice.sim.tuning.told import TuningAccount, queue_manifests
 
@@ -95,7 +95,7 @@ def noise(one: Candidate, occasion: Occasion, salt: object, spread: float) -> fl
 
 
 def tuned(
-    waits: Waits, *, seed: int = 0, wanted: Objectives = WANTED, runs: int = 80, split: Split | None = None
+    waits: Waits, *, seed: int = 0, wanted: Objectives = WANTED, runs: int = 80, split: OccasionSplit | None = None
 ) -> Tuning:
     return tune(KNOBS, make, BASE, split or by_seed(range(1, 25)), wanted, Made(waits), runs=runs, seed=seed)
 

@@ -7,33 +7,25 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from pumice.errors import PumiceError
 
-if TYPE_CHECKING:
-    from pumice.answers.service import Answers
-
+A = TypeVar("A")
 T = TypeVar("T")
 MOST: Final = 200
 """Questions that may be open; more are refused."""
-
-
-class AskOwner(Protocol):
-    """Puts a question to the thread that owns the state; a `PumiceError` says why there is no answer."""
-
-    def __call__(self, question: Callable[[Answers], T], /) -> Future[T]: ...
 
 
 class NoAnswer(PumiceError):
     """No answer can be had here now; says why."""
 
 
-class QuestionQueue:
-    """Open questions, in order. *wake*: called when one comes."""
+class QuestionQueue(Generic[A]):
+    """Open questions to an object of class A, in order. *wake*: called when one comes."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
-        self._open: deque[tuple[Callable[[Answers], Any], Future[Any]]] = deque()
+        self._open: deque[tuple[Callable[[A], Any], Future[Any]]] = deque()
         self._wake = wake
         self.closed = ""
         """Why no question is taken any more."""
@@ -41,7 +33,7 @@ class QuestionQueue:
     def __bool__(self) -> bool:
         return bool(self._open)
 
-    def __call__(self, question: Callable[[Answers], T], /) -> Future[T]:
+    def __call__(self, question: Callable[[A], T], /) -> Future[T]:
         """Return the answer, which comes later.
 
         :raises NoAnswer: too many questions are open, or the queue is closed.
@@ -53,7 +45,7 @@ class QuestionQueue:
         self._wake()
         return answer
 
-    def answer(self, answers: Answers, seconds: float = math.inf) -> None:
+    def answer(self, answers: A, seconds: float = math.inf) -> None:
         """Answer open questions, in order, for at most so long; the rest waits for the next call."""
         until = time.monotonic() + seconds
         while self._open and time.monotonic() < until:
