@@ -16,8 +16,8 @@ from pumice.model.intents import Bind
 from pumice.model.reason import Code, Unfit
 from pumice.model.status import TaskStatus
 
-OBJECT_DIALECTS = ["both", "documented", "volcano"]
-ALL = ["both", "documented", "volcano", "kube"]
+OBJECT_DIALECTS = ["documented", "volcano"]
+ALL = ["documented", "volcano", "kube"]
 
 
 def _two(session: Session) -> tuple[Any, Any]:

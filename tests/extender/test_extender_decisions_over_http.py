@@ -144,7 +144,7 @@ def _decided(report: Any) -> Any:
 
 
 @pytest.mark.parametrize("payload", ["full", "names"])
-@pytest.mark.parametrize("dialect", ["both", "documented", "volcano"])
+@pytest.mark.parametrize("dialect", ["documented", "volcano"])
 @pytest.mark.part(3)
 def test_a_policy_decides_the_same_in_process_and_behind_http(
     registry: Registry, serving: Serving, dialect: str, payload: str

@@ -124,7 +124,7 @@ def test_the_custom_filter_keeps_large_tasks_off_a_node_and_may_be_down() -> Non
     assert len(alone.binds) == 1
 
 
-@pytest.mark.parametrize("dialect", ["documented", "volcano", "both"])
+@pytest.mark.parametrize("dialect", ["documented", "volcano"])
 def test_the_custom_filter_reads_what_volcano_sends_too(dialect: str) -> None:
     nodes = [node("n1", labels={"maintenance": "soon"}), node("n2", cpu=4)]
     with _service("custom_filter") as url:

@@ -332,9 +332,9 @@ def test_plain_http_to_another_machine_is_warned_about_once() -> None:
 
 def test_large_questions_are_compressed_when_asked_for() -> None:
     with Service(lambda verb, body: {"code": 0}) as service:
-        assert _asked(service, compression=True)
+        assert _asked(service, compression=True, dialect="volcano")
     assert service.asked[0].headers["Content-Encoding"] == "gzip"
-    assert service.of("predicate")[0]["task"]["name"] == "train-worker-0"
+    assert service.of("predicate")[0]["task"]["Name"] == "train-worker-0"
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

@@ -173,7 +173,7 @@ def hostile(way: Callable[[int], Way] = lambda _: _mixed) -> Iterator[str]:
 def asked(url: str, verb: Verb[Any], questions: int, seconds: float) -> list[Answer | CallFailed]:
     """What the client makes of so many questions."""
     transport = Transport(url, timeout=seconds, breaker_failures=0, concurrency=16)
-    client = Client(transport, {verb.name: verb.name}, DIALECTS["both"])
+    client = Client(transport, {verb.name: verb.name}, DIALECTS["documented"])
     try:
         return client.call_many(verb, [b'{"task":{},"node":{}}'] * questions)
     finally:
@@ -233,7 +233,7 @@ def test_any_of_many_answers_to_any_verb_is_read_or_refused(verb: str) -> None:
 def test_an_answer_that_nobody_asked_for_answers_no_later_question() -> None:
     with hostile(lambda _: WAYS["another answer behind it"]) as url:
         transport = Transport(url, timeout=5.0, breaker_failures=0, concurrency=1)
-        client = Client(transport, {"predicate": "predicate"}, DIALECTS["both"])
+        client = Client(transport, {"predicate": "predicate"}, DIALECTS["documented"])
         try:
             found = [client.call_many(VERBS["predicate"], [b"{}"])[0] for _ in range(6)]
         finally:

@@ -55,7 +55,7 @@ def by_name(dialect: str) -> bytes:
 
 
 # -- what was not told -----------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("dialect", ["both", "documented", "volcano"])
+@pytest.mark.parametrize("dialect", ["documented", "volcano"])
 @pytest.mark.parametrize("verb", [verb for verb in p.ASKED if verb not in ("onSessionOpen", "onSessionClose", "bind")])
 def test_a_mere_name_is_a_conflict_on_every_verb_until_a_snapshot_tells_of_it(verb: str, dialect: str) -> None:
     state, asked = world("1"), p.VERBS[verb]

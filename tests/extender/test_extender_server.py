@@ -36,8 +36,8 @@ from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 
 CAPTURES = Path(__file__).parents[1] / "golden" / "extender" / "volcano-captures"
-OBJECT_DIALECTS = ["both", "documented", "volcano"]
-ALL = ["both", "documented", "volcano", "kube"]
+OBJECT_DIALECTS = ["documented", "volcano"]
+ALL = ["documented", "volcano", "kube"]
 
 
 class Everything(Plugin):

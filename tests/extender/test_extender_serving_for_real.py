@@ -63,7 +63,7 @@ def test_a_policy_decides_the_same_behind_every_dialect() -> None:
     inside = cycle(cluster(**_objects()), conf([[{"name": "racks"}]]), registry=registry)
     assert inside.binds == {"ml/x-y-0": "n2"}
     with Serving(app([Racks])) as serving:
-        for dialect in ("both", "documented", "volcano", "kube"):
+        for dialect in ("documented", "volcano", "kube"):
             for payload in ("full", "names") if dialect != "kube" else ("full",):
                 verbs = ("predicate", "prioritize") + (("onSessionOpen",) if dialect != "kube" else ())
                 given = arguments(serving.url, *verbs, dialect=dialect, payload=payload)

@@ -44,7 +44,7 @@ class Odd(Plugin):
             raise Unfit("odd")
 
 
-@pytest.mark.parametrize("dialect", ["both", "documented", "volcano", "kube"])
+@pytest.mark.parametrize("dialect", ["documented", "volcano", "kube"])
 def test_our_own_server_passes_the_check_in_every_dialect(dialect: str) -> None:
     with Serving(app([Odd])) as serving:
         verdicts = check(Transport(serving.url), dialect=dialect)

@@ -125,7 +125,7 @@ def check(
         str,
         typer.Argument(metavar="URL", help="Where the extender listens; verbs are appended.", callback=web_address),
     ],
-    dialect: Annotated[str, typer.Option("--dialect", metavar="NAME", help="The dialect to ask in.")] = "both",
+    dialect: Annotated[str, typer.Option("--dialect", metavar="NAME", help="The dialect to ask in.")] = "documented",
     verb: VerbOption = None,
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=0.001, help="Seconds for each answer.")

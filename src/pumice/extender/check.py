@@ -43,7 +43,11 @@ class VerbCheck:
 
 
 def check(
-    transport: Transport, *, dialect: str = "both", paths: Mapping[str, str] | None = None, verbs: Sequence[str] = ()
+    transport: Transport,
+    *,
+    dialect: str = "documented",
+    paths: Mapping[str, str] | None = None,
+    verbs: Sequence[str] = (),
 ) -> list[VerbCheck]:
     """Ask a running extender every verb of *dialect* (or only *verbs*); a verdict for each, in a session's order."""
     talks = DIALECTS[dialect]

@@ -89,7 +89,7 @@ class Extender(Plugin):
     def _kept(self, ssn: Session, transport: Transport, *, volcano: bool) -> tuple[Caller, QuestionWriter]:
         """The connections and what was written before; kept as long as the scheduler runs."""
         settings = self.settings
-        dialect = "volcano" if volcano and settings.dialect == "both" else settings.dialect
+        dialect = settings.dialect or ("volcano" if volcano else "documented")
         paths = tuple(sorted(settings.verbs.items()))
         key = (transport, paths, dialect, settings.names_only, volcano)
         memory = ssn.memory_of(self.name)

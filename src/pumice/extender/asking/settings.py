@@ -161,7 +161,8 @@ class ExtenderSettings:
     policies: Annotated[Mapping[str, bool] | None, Reads("failurePolicy", _policies)] = None
     """Verb -> are its errors ignored? Where it differs from ``ignorable``."""
     managed: Annotated[frozenset[str], Reads("managedResources", _names)] = frozenset()
-    dialect: Annotated[str, Reads("dialect", _one_of({name: name for name in DIALECTS}))] = "both"
+    dialect: Annotated[str, Reads("dialect", _one_of({name: name for name in DIALECTS}))] = ""
+    """Empty: the documented one, or under ``compat: volcano`` Volcano's."""
     scope: Annotated[Scope, Reads("scope", _one_of({scope.value: scope for scope in Scope}))] = Scope.SESSION
     names_only: Annotated[bool, Reads("payload", _one_of({"full": False, "names": True}))] = False
     weight: Annotated[float, Reads("weight", Arguments.float)] = 1.0

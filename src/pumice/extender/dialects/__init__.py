@@ -1,16 +1,14 @@
-"""How questions and answers look on the wire: four dialects, and the reader of questions in any of them."""
+"""How questions and answers look on the wire: three dialects, and the reader of questions in any of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from pumice.errors import decoder_words
 from pumice.extender import protocol as p
-from pumice.extender.answers import Answer, Json
 from pumice.extender.dialects.dialect import MESSAGE, Encoded, Message, items
 from pumice.extender.dialects.dialect import Dialect as Dialect
 from pumice.extender.dialects.kube import Kube
@@ -18,36 +16,7 @@ from pumice.extender.dialects.volcano import Volcano
 from pumice.extender.gojson import WireError, check_depth, read
 from pumice.extender.protocol import NODES, TASK, PartKind, Verb
 
-_DOCUMENTED: Final = Dialect()
-_VOLCANO: Final = Volcano()
-
-
-class Both(Dialect):
-    """Both forms at once: every object has the documented fields first and Volcano's after them.
-
-    A service written for either understands it. Go matches names without regard to case, so a later field overwrites
-    an earlier one of the same name; that is why Volcano's come last, and no documented field has the name of one of
-    Volcano's with another type. One service does not understand it: one written in Go that reads a node's documented
-    ``allocatable``, ``idle`` or ``used`` into a map of numbers. Ask that one in the documented dialect.
-    """
-
-    name: ClassVar[str] = "both"
-    lists_tasks: ClassVar[bool] = True
-    understands: ClassVar[frozenset[str]] = frozenset({"documented", "volcano", "both"})
-
-    def _said(self, answer: Answer) -> object:
-        return {**answer.said(), **answer.in_go()}
-
-
-def _in_both(name: str) -> Callable[..., Json]:
-    documented, volcano = getattr(_DOCUMENTED, name), getattr(_VOLCANO, name)
-    return lambda _, *about, **more: {**documented(*about, **more), **volcano(*about, **more)}
-
-
-for _name in ("task", "named_task", "node_form", "ledgers", "node", "named_node", "job", "queue", "snapshot"):
-    setattr(Both, _name, _in_both(_name))
-
-DIALECTS: Final[dict[str, Dialect]] = {dialect.name: dialect for dialect in (_DOCUMENTED, _VOLCANO, Kube(), Both())}
+DIALECTS: Final[dict[str, Dialect]] = {dialect.name: dialect for dialect in (Dialect(), Volcano(), Kube())}
 """Every dialect by its name."""
 
 _OBJECT: Final[msgspec.json.Decoder[dict[str, msgspec.Raw] | None]] = msgspec.json.Decoder(
@@ -62,15 +31,15 @@ _PARTS: Final = ("task", "evictor", "job", "queue", "node", "tasks", "jobs", "qu
 def dialect_of(verb: Verb[Any], message: Message) -> str:
     """The name of a message's dialect; nothing where nothing tells, as in an empty message.
 
-    Volcano's objects have a ``Name`` or ``UID``, documented ones a ``name`` or ``uid``, an object with both is
-    ``both``; kube-scheduler names a ``Pod``. Only names are looked at.
+    Volcano's objects have a ``Name`` or ``UID``, documented ones a ``name`` or ``uid``; kube-scheduler names a ``Pod``.
+    Only names are looked at.
     """
     if any(name.casefold() in _KUBE for name in message):
         return "kube"
     part = next((message[name] for name in _PARTS if name in message), None)
     names = set(message if part is None else _names(verb, part))
     if names & _GO:
-        return "both" if names & _LOWER else "volcano"
+        return "volcano"
     return "documented" if names & _LOWER else ""
 
 
@@ -148,7 +117,7 @@ class QuestionReader:
                 message.update(first)
         found = dialect_of(verb, message)
         dialect = self._only or DIALECTS[found or "documented"]
-        if found and found not in dialect.understands:
+        if found and found != dialect.name:
             raise WireError(verb.name, f"request: in the {found} dialect, and only {dialect.name} is understood here")
         if dialect.name == "kube" and verb is p.PREDICATE:
             verb = p.BATCH_PREDICATE

@@ -62,8 +62,6 @@ class Dialect:
     name: ClassVar[str] = "documented"
     carries: ClassVar[frozenset[str]] = frozenset(ASKED)
     """The verbs that can be said in it."""
-    understands: ClassVar[frozenset[str]] = frozenset({"documented", "both"})
-    """The dialects whose questions a service for this one can read."""
     lists_tasks: ClassVar[bool] = False
     """Whether a node is told with the tasks on it; they stand in its last hole."""
     no_items: ClassVar[bytes] = b"[]"

@@ -53,7 +53,6 @@ class Kube(Dialect):
     """What kube-scheduler sends to an extender, and what it reads."""
 
     name: ClassVar[str] = "kube"
-    understands: ClassVar[frozenset[str]] = frozenset({"kube"})
     carries: ClassVar[frozenset[str]] = frozenset(verb.name for verb in KUBE_PATHS.values())
     shapes: ClassVar[dict[PartKind, Any]] = {PartKind.TASK: api.Pod, PartKind.NODE: api.NodeObject}
 

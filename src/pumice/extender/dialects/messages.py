@@ -1,7 +1,7 @@
-"""What a message tells of a task, node, job, queue or cluster, in the documented form, in Volcano's, or in both.
+"""What a message tells of a task, node, job, queue or cluster, in the documented form or in Volcano's.
 
-The fields are those of the JSON: lower case is documented, Go's case is Volcano's. Where an object has a name of
-Volcano's, its fields count, and of the documented ones those that Volcano does not have. What is derived from them
+The fields are those of the JSON: lower case is documented, Go's case is Volcano's. If an object has a name of
+Volcano's, its fields count. What is derived from them
 (``pod``, ``status``, ``node``, ``ledgers``, ``tasks``, ``group``, ``queue``, ``held``) is the API object and what
 stands beside it; *bare* is what tells no more than names. Nothing else stands between these and what plugins see.
 """
@@ -207,7 +207,7 @@ class QueueMessage(msgspec.Struct, dict=True, kw_only=True):
         )
         if queue.metadata.name != name:
             queue = replace(queue, metadata=replace(queue.metadata, name=name))
-        if self.allocated is not None or not go:
+        if not go:
             spec = replace(
                 queue.spec,
                 capability=quantities(self.capability),
@@ -249,16 +249,12 @@ class SnapshotMessage(msgspec.Struct):
     queues: list[QueueMessage] | None = None
 
 
-_AMOUNTS: Final = ("capability", "deserved", "guarantee", "allocated")
-"""What Volcano does not tell of a queue."""
-
-
 class _Quotas(msgspec.Struct):
     QuotaStatus: dict[str, api.QuotaStatus] | None = None
 
 
 class OpeningMessage(msgspec.Struct, kw_only=True):
-    """The body of onSessionOpen; in both forms the amounts of queues are the documented ones."""
+    """The body of onSessionOpen."""
 
     snapshot: SnapshotMessage | None = None
     Jobs: dict[str, JobMessage] | None = None
@@ -271,9 +267,6 @@ class OpeningMessage(msgspec.Struct, kw_only=True):
         if self.Jobs is None and self.Nodes is None and self.Queues is None:
             return Cluster(told.jobs or (), told.nodes or (), told.queues or ())
         jobs, nodes, queues = self.Jobs or {}, self.Nodes or {}, self.Queues or {}
-        for said in told.queues or ():
-            if (own := queues.get(said.name or "")) is not None:
-                queues[own.Name] = replace(own, **{name: getattr(said, name) for name in _AMOUNTS})
         others = [
             api.ResourceQuota(
                 metadata=api.Metadata(namespace=namespace, name=name), spec=api.QuotaStatus(hard=one.hard), status=one

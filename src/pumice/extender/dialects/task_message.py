@@ -1,4 +1,4 @@
-"""What a message tells of a task, in the documented form, in Volcano's, or in both; names and amounts in either.
+"""What a message tells of a task, in the documented form or in Volcano's; names and amounts in either.
 
 Documented are cores and MiB, Go has thousandths; both are read in units of the ledgers.
 """

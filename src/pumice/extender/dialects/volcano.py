@@ -31,7 +31,6 @@ class Volcano(Dialect):
     """What Volcano's Go code really sends and reads. The verbs that it does not have speak of the same objects."""
 
     name: ClassVar[str] = "volcano"
-    understands: ClassVar[frozenset[str]] = frozenset({"volcano", "both"})
     lists_tasks: ClassVar[bool] = True
     no_items: ClassVar[bytes] = b"null"
 
