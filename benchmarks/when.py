@@ -1,10 +1,10 @@
-"""How good answers to "when will it start?" are, on the Philly jobs: predictions against what came to pass.
+"""Measure answers to "when will it start?": predictions against what came to pass, on the Philly jobs or a log in SWF.
 
-The truth: 30,000 jobs on 560 interchangeable GPUs, first come first served, whoever fits goes (scan). A job is asked
-about once, when it is submitted and has to wait, with what is known then: the runs that ended, the ages of those that
-go on, and how the predictions came out whose jobs have started. The first half of the jobs is there to learn from; how
-the method works was chosen on them. Only jobs of the second half that waited more than a minute are judged. Which jobs
-are asked about is drawn by their names.
+The truth: jobs on interchangeable GPUs (560) or processors, first come first served, whatever fits goes (scan). A job
+is asked about once, when it is submitted and has to wait, with what is known then: the runs that ended, the ages of
+those that go on, and how the predictions came out whose jobs have started. The first half of the jobs is there to learn
+from. Only jobs of the second half that waited more than a minute are judged. Which jobs are asked about is drawn by
+their names. *Shown* are those whose queue's calibration held at that moment; the others are told "unknown".
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -29,6 +30,7 @@ from pumice.answers.when.room import PodShape
 from pumice.answers.when.run_times import Kind, Outlook, RunTimes
 from pumice.sim.draws import uniform_of
 from pumice.sim.traces import read
+from pumice.sim.traces.model import TraceJob
 
 WINDOW = (2_294_959.0, 7_565_359.0)
 GPUS = 560
@@ -54,12 +56,13 @@ class Outcome(NamedTuple):
     rate: float
     rate_range: StartRange
     waited: float
+    shown: bool
+    """The calibration of its queue held."""
 
 
-def truth(path: Path, limit: int) -> list[Job]:
+def truth(trace: Sequence[TraceJob], size: int) -> list[Job]:
     """The jobs with their starts and ends, first come first served with scan."""
-    trace = list(read(path / "philly_jobs.csv.gz", window=WINDOW, limit=limit))
-    free, at = GPUS, 0
+    free, at = size, 0
     lines: dict[int, deque[int]] = {}
     ends: list[tuple[float, int]] = []
     starts = [math.inf] * len(trace)
@@ -68,7 +71,7 @@ def truth(path: Path, limit: int) -> list[Job]:
         while ends and ends[0][0] <= now:
             free += heapq.heappop(ends)[1]
         while at < len(trace) and trace[at].submit_s <= now:
-            lines.setdefault(int(trace[at].gpus), deque()).append(at)
+            lines.setdefault(_size(trace[at]), deque()).append(at)
             at += 1
         while fit := [(line[0], size) for size, line in lines.items() if size <= free]:
             n, size = min(fit)
@@ -79,9 +82,13 @@ def truth(path: Path, limit: int) -> list[Job]:
             starts[n] = now
             heapq.heappush(ends, (now + trace[n].duration_s, size))
     return [
-        Job(job.name, job.queue, int(job.gpus), job.submit_s, start, start + job.duration_s)
+        Job(job.name, job.queue, _size(job), job.submit_s, start, start + job.duration_s)
         for job, start in zip(trace, starts, strict=True)
     ]
+
+
+def _size(job: TraceJob) -> int:
+    return int(job.gpus) or sum(pods.count for pods in job.pods)
 
 
 def kind(job: Job) -> Kind:
@@ -125,10 +132,10 @@ class _True(Outlook):
         return self._true[kind, submitted]
 
 
-def predicted(jobs: Sequence[Job], wants: Callable[[str], bool], first: float) -> list[Outcome]:
+def predicted(jobs: Sequence[Job], wants: Callable[[str], bool], first: float, size: int) -> list[Outcome]:
     """Ask, and see how it came out, for jobs that were submitted from *first* on and waited more than a minute."""
     of, starts = {job.name: job for job in jobs}, sorted(job.started for job in jobs)
-    rates, told = Calibration(), []
+    rates, told = Calibration(), list[Outcome]()
     due: list[tuple[float, str]] = []
 
     def tell(said: StartForecast) -> None:
@@ -138,18 +145,19 @@ def predicted(jobs: Sequence[Job], wants: Callable[[str], bool], first: float) -
             rates.started(name, at)
         recent = bisect_right(starts, said.now) - bisect_right(starts, said.now - 3600.0)
         rate = said.place / max(recent, 1) * 3600.0
-        corrected = rates.range_of(rate, said.now)
-        rates.predicted(job.name, said.now, rate)
+        corrected = rates.predicted(job.name, job.queue, said.now, rate)
         heapq.heappush(due, (job.started, job.name))
         waited = job.started - said.now
         if job.submitted >= first and waited > 60 and said.range is not None and corrected is not None:
-            told.append(Outcome(said.said, said.range, rate, corrected, waited))
+            doubt = past.calibration.by_queue([job.queue], said.now)[job.queue].doubt
+            told.append(Outcome(said.said, said.range, rate, corrected, waited, not doubt))
 
-    walked(jobs, Past(lambda job: wants(job.job), tell, room={ALL: (GPUS,)}))
+    past = Past(lambda job: wants(job.job), tell, room={ALL: (size,)})
+    walked(jobs, past)
     return told
 
 
-def ceiling(jobs: Sequence[Job], wants: Callable[[str], bool], first: float) -> list[tuple[float, float]]:
+def ceiling(jobs: Sequence[Job], wants: Callable[[str], bool], first: float, size: int) -> list[tuple[float, float]]:
     """What is said, and what came out, if run times are known."""
     of, told = {job.name: job for job in jobs}, []
 
@@ -158,7 +166,7 @@ def ceiling(jobs: Sequence[Job], wants: Callable[[str], bool], first: float) -> 
         if job.submitted >= first and job.started - said.now > 60:
             told.append((said.said, job.started - said.now))
 
-    walked(jobs, Past(lambda job: wants(job.job), tell, room={ALL: (GPUS,)}, times=Known(jobs)))
+    walked(jobs, Past(lambda job: wants(job.job), tell, room={ALL: (size,)}, times=Known(jobs)))
     return told
 
 
@@ -181,7 +189,12 @@ def _loss(part: float, said: Sequence[float], told: Sequence[Outcome]) -> float:
 
 def report(told: Sequence[Outcome]) -> None:
     mean = sum(o.waited for o in told) / len(told)
-    print(f"{len(told):,} predictions of jobs that waited more than a minute; they waited {mean:,.0f} s on average")
+    shown = [o for o in told if o.shown]
+    print(f"shown: {len(shown):,} of {len(told):,}", end="")
+    for name in ("low", "likely", "high") if shown else ():
+        held = part_of([o.waited <= getattr(o.range, name) for o in shown])
+        print(f"; {held:.3f} started before {name}", end="")
+    print(f"\n{len(told):,} predictions of jobs that waited more than a minute; they waited {mean:,.0f} s on average")
     for name, good in (
         ("the middle of the range", [close(o.range.likely, o.waited) for o in told]),
         ("the forecast itself", [close(o.said, o.waited) for o in told]),
@@ -236,20 +249,29 @@ def speed() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="the folder of philly_jobs.csv.gz")
+    parser.add_argument("--data", type=Path, required=True, help="the folder of philly_jobs.csv.gz, or a log in SWF")
+    parser.add_argument("--size", type=int, default=GPUS, help="the GPUs or processors of the machine")
+    parser.add_argument(
+        "--gaps", type=float, default=1.0, help="times the gaps between submissions; below 1: more load"
+    )
     parser.add_argument("--jobs", type=int, default=30_000)
     parser.add_argument("--judged", choices=("second", "first"), default="second", help="which half is judged")
     parser.add_argument("--part", type=float, default=0.4, help="the part of the jobs that is asked about")
     given = parser.parse_args()
     speed()
-    jobs = truth(given.data, given.jobs)
+    if given.data.is_dir():
+        trace = list(read(given.data / "philly_jobs.csv.gz", window=WINDOW, limit=given.jobs))
+    else:
+        trace = list(read(given.data, limit=given.jobs))
+    trace = [replace(job, submit_s=job.submit_s * given.gaps) for job in trace if _size(job) <= given.size]
+    jobs = truth(trace, given.size)
     first = jobs[len(jobs) // 2].submitted
     if given.judged == "first":
         jobs, first = jobs[: len(jobs) // 2], 0.0
     begun = time.process_time()
-    report(predicted(jobs, lambda name: uniform_of(7, "ask", name) < given.part, first))
+    report(predicted(jobs, lambda name: uniform_of(7, "ask", name) < given.part, first, given.size))
     print(f"{time.process_time() - begun:.0f} s of CPU")
-    known = ceiling(jobs, lambda name: uniform_of(7, "ask", name) < given.part / 8, first)
+    known = ceiling(jobs, lambda name: uniform_of(7, "ask", name) < given.part / 8, first, given.size)
     print(f"if run times were known: {part_of([close(s, w) for s, w in known]):.3f} within a factor of two, or 5 min")
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from answer_desks import desk
+from answer_desks import desk, proven
 
 from pumice.answers.service import Answers
 from pumice.answers.when import ranges
@@ -21,7 +21,8 @@ NAMES = ("first", "second", "third")
 
 def crowd() -> Answers:
     """A full node, and who waits for it."""
-    return desk(node("n1", cpu=8), job("runs", tasks=4, cpu=2, on="n1"), *(job(name, tasks=4, cpu=2) for name in NAMES))
+    waiting = (job(name, tasks=4, cpu=2) for name in NAMES)
+    return desk(node("n1", cpu=8), job("runs", tasks=4, cpu=2, on="n1"), *waiting, learned=proven())
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from answer_desks import EVICTS, desk
+from answer_desks import EVICTS, desk, proven
 
 from pumice.answers.finding import NoSuchThing
 from pumice.answers.service import Answers
@@ -109,13 +109,14 @@ def test_more_nodes_are_like_the_one_that_is_named() -> None:
         node("n2", cpu=4),
         job("runs", tasks=2, cpu=4, on=["n1", "n2"]),
         job("gang", tasks=2, cpu=4, spec=fast),
+        learned=proven(),
     )
     assert fates(asked(at, more=[MoreNodes(like="n1", count=2)])) == {"default/gang": ("waits", "starts")}
     assert fates(asked(at, more=[MoreNodes(like="n2", count=9)])) == {}
     one = asked(at, more=[MoreNodes(like="n1", count=1)], job="gang")
     assert one.job is not None
     assert (one.job.before.verdict, one.job.after.verdict) == ("never", "range")
-    assert fares(one.job.before) == "waits, and never starts with what is there"
+    assert fares(one.job.before) == "waits, and will not start on this cluster as it is"
 
 
 def test_a_node_that_is_drained_has_its_pods_placed_anew_elsewhere_or_waiting() -> None:
@@ -222,7 +223,8 @@ def test_of_those_who_wait_the_first_are_handed_over_and_the_one_that_is_asked_a
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However many wait, what passes from process to process is bounded; nobody's fate is left out."""
-    at = desk(queue("a"), node("n1", cpu=8), *(job(f"j{n}", tasks=8, cpu=1, queue="a") for n in range(9)))
+    jobs = (job(f"j{n}", tasks=8, cpu=1, queue="a") for n in range(9))
+    at = desk(queue("a"), node("n1", cpu=8), *jobs, learned=proven("a"))
     question = at.what_if(WhatIf(queues={"a": QueueChange(weight=2)}, job="j8"))
     whole = question.answer(apart=False)
     monkeypatch.setattr(sides, "MOST_PLAYED", 3)

@@ -11,9 +11,9 @@ import msgspec
 from pumice.answers.standing import Standing
 from pumice.answers.tried import Evicted
 from pumice.answers.what_if.sides import BothSides, Fate, Side
-from pumice.answers.when.answer import Verdict, WhenAnswer
+from pumice.answers.when.answer import Verdict
 from pumice.answers.when.learned import Learned
-from pumice.answers.when.ranges import when_all
+from pumice.answers.when.ranges import NOT_PLAYED, Forecasted, play
 from pumice.answers.why import Source
 
 MOST_JOBS: Final = 100
@@ -40,7 +40,6 @@ class SupposedStart(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None = None
     likely: float | None = None
     high: float | None = None
-    measured: bool = False
 
 
 class JobEffect(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,24 +94,24 @@ class WhatIfAnswer(msgspec.Struct, frozen=True, kw_only=True):
 def compared(sides: BothSides, learned: Learned | None, job: str, source: Source) -> WhatIfAnswer:
     """The answer, from both sides; *job*: the one that is told of in any case."""
     before, after = sides.before, sides.after
-    when_before, when_after = (when_all(s.scene, learned) if s.scene.waiters else {} for s in (before, after))
+    played_before, played_after = (play(s.scene, learned) if s.scene.waiters else NOT_PLAYED for s in (before, after))
     effects = [
         JobEffect(
             job=uid,
             queue=sides.queue_of.get(uid, ""),
-            before=_start(before, uid, when_before),
-            after=_start(after, uid, when_after),
+            before=_start(before, uid, played_before),
+            after=_start(after, uid, played_after),
         )
-        for uid in sorted({job, *_otherwise(before, after, when_before, when_after)})
+        for uid in sorted({job, *_otherwise(before, after, played_before, played_after)})
         if uid in before.fates or uid in after.fates
     ]
-    moved = {effect.job: move for effect in effects if (move := _moves(effect))}
+    moved = {effect.job: move for effect in effects if (move := _moves(effect, played_before, played_after))}
     affected = sorted(
         (effect for effect in effects if effect.job in moved), key=lambda e: (-moved[e.job], e.queue, e.job)
     )
     later = sum(1 for move in moved.values() if move > 0)
     shown = affected if len(affected) <= MOST_JOBS else [*affected[: MOST_JOBS // 2], *affected[-MOST_JOBS // 2 :]]
-    forecasts = (*when_after.values(), *when_before.values())
+    forecasts = (*played_after.answers.values(), *played_before.answers.values())
     assumes = list(dict.fromkeys(text for one in forecasts for text in one.assumes))
     gone, came = _only(before.evicted, after.evicted), _only(after.evicted, before.evicted)
     return WhatIfAnswer(
@@ -137,33 +136,33 @@ def _many(side: Side, *fates: Fate) -> int:
     return sum(1 for fate in side.fates.values() if fate in fates)
 
 
-def _otherwise(
-    before: Side, after: Side, when_before: dict[str, WhenAnswer], when_after: dict[str, WhenAnswer]
-) -> Iterator[str]:
-    """The jobs of which the two sides may say different things: most have one fate on both, and no forecast."""
+def _otherwise(before: Side, after: Side, played_before: Forecasted, played_after: Forecasted) -> Iterator[str]:
+    """Yield the jobs of which the two sides may say different things: most have one fate on both, and no forecast."""
     first, second = before.fates, after.fates
+    forecast = played_before.seconds.keys() | played_after.seconds.keys()
     for uid in first.keys() | second.keys():
-        if first.get(uid) != second.get(uid) or uid in when_before or uid in when_after:
+        if first.get(uid) != second.get(uid) or uid in forecast:
             yield uid
 
 
-def _start(side: Side, job: str, when: dict[str, WhenAnswer]) -> SupposedStart:
+def _start(side: Side, job: str, played: Forecasted) -> SupposedStart:
     fate = side.fates.get(job, "runs")
     if fate in ("runs", "grows"):
         return SupposedStart(fate=fate, verdict="runs")
     if fate == "starts":
         return SupposedStart(fate=fate, verdict="now")
-    said = when.get(job) if fate == "waits" else None
+    said = played.answers.get(job) if fate == "waits" else None
     if said is None:
         return SupposedStart(fate=fate)
-    return SupposedStart(
-        fate=fate, verdict=said.verdict, low=said.low, likely=said.likely, high=said.high, measured=said.measured
-    )
+    return SupposedStart(fate=fate, verdict=said.verdict, low=said.low, likely=said.likely, high=said.high)
 
 
-def _moves(effect: JobEffect) -> float:
-    """By how much a job starts later, below zero: sooner; nothing if it fares the same."""
-    before, after = _seconds(effect.before), _seconds(effect.after)
+def _moves(effect: JobEffect, played_before: Forecasted, played_after: Forecasted) -> float:
+    """Return by how many seconds a job starts later, below zero: sooner; 0 if it fares the same.
+
+    Both sides are played with the same luck, so their difference is known even where neither start may be told.
+    """
+    before, after = _seconds(effect.job, effect.before, played_before), _seconds(effect.job, effect.after, played_after)
     if before == after:
         return 0.0
     if math.isinf(before) or math.isinf(after):
@@ -177,15 +176,13 @@ def _moves(effect: JobEffect) -> float:
 _ORDER: Final[dict[Fate, float]] = {"runs": 0.0, "grows": 0.0, "starts": 1e-3, "promised": 1.0, "waits": 10.0}
 
 
-def _seconds(start: SupposedStart) -> float:
-    """Until it runs: one that loses pods waits for the longest."""
+def _seconds(job: str, start: SupposedStart, played: Forecasted) -> float:
+    """Return the seconds until a job runs: one that loses pods waits for the longest."""
     if start.fate == "evicted":
         return 1e12
     if start.fate != "waits":
         return _ORDER[start.fate]
-    if start.verdict == "never":
-        return math.inf
-    return _ORDER["waits"] + (start.likely if start.likely is not None else 1e9)
+    return _ORDER["waits"] + played.seconds.get(job, 1e9)
 
 
 def _only(these: Iterable[Evicted], others: Iterable[Evicted]) -> list[Evicted]:

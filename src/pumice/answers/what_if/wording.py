@@ -24,11 +24,10 @@ def fares(start: SupposedStart) -> str:
     if start.fate != "waits":
         return _FATES[start.fate]
     if start.verdict == "never":
-        return "waits, and never starts with what is there"
+        return "waits, and will not start on this cluster as it is"
     if start.low is None or start.high is None:
         return "waits"
-    basis = "" if start.measured else ", a guess"
-    return f"waits, likely starts {span(start.low, start.high)}{basis}"
+    return f"waits, likely starts {span(start.low, start.high)}"
 
 
 def summary(answer: WhatIfAnswer) -> str:

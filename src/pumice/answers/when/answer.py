@@ -1,4 +1,4 @@
-"""When a job will likely start: the answer, as everybody gets it."""
+"""When a job will likely start: the answer, as every caller gets it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 Verdict = Literal["runs", "now", "range", "never", "unknown"]
 """``runs``: it has its places; ``now``: the next cycle places it; ``range``: it waits, see ``low`` and ``high``;
-``never``: not with what is there; ``unknown``: it cannot start as it is, so nobody can say."""
+``never``: not with what is there; ``unknown``: no start can be told, see ``unknown``."""
 
 
 class WhenAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class WhenAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """It starts after this in one of ten cases."""
     age: float = 0.0
     """Seconds ago the cluster was as this was played from; the times are from *now* all the same."""
-    measured: bool = False
-    """The range was made from how earlier predictions came out; else it is a guess."""
+    unknown: str = ""
+    """Why no start is told, if the verdict is ``unknown``. A range is told only where past ranges of the queue held."""
     assumes: list[str] = []
     unseen: list[str] = []

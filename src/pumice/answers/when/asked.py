@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -18,6 +19,8 @@ from pumice.answers.why import WhyAnswer
 from pumice.framework.explaining.explain import Explanation, Stage
 from pumice.model.codes import ReasonCode
 from pumice.model.status import TaskStatus
+
+CANNOT_START: Final = "the job cannot start as it is"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,11 @@ def _alone(job: str, scene: Scene, learned: Learned | None) -> WhenAnswer:
 def when_of(why: Explanation, now: float, played: Callable[[], WhenAnswer]) -> WhenAnswer:
     """When a job will likely start, of which it is known why it does not now; *played* if it waits for room."""
     verdict = verdict_of(why)
-    answer = played() if verdict == "range" else WhenAnswer(job=why.job, queue=why.queue, now=now, verdict=verdict)
+    if verdict == "range":
+        answer = played()
+    else:
+        unknown = CANNOT_START if verdict == "unknown" else ""
+        answer = WhenAnswer(job=why.job, queue=why.queue, now=now, verdict=verdict, unknown=unknown)
     waits = answer.verdict not in ("runs", "now")
     return msgspec.structs.replace(
         answer,

@@ -154,8 +154,7 @@ class Past:
         said = forecast(self.scene(), self.times, draws=DRAWS, seed=job.number, last=job.job)[job.job]
         if not math.isfinite(said):
             return
-        given = self.calibration.range_of(said, self.now)
-        self.calibration.predicted(job.job, self.now, said)
+        given = self.calibration.predicted(job.job, job.kind.queue, self.now, said)
         if self.told is not None:
             place = bisect_left(self._waiting, self._turn(job)) + 1
             self.told(StartForecast(job.job, self.now, said, given, place))

@@ -4,66 +4,80 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import le
+from typing import Final
+
+from msgspec import structs
 
 from pumice.answers.when.answer import WhenAnswer
-from pumice.answers.when.calibration import SLACK, StartRange, applied
+from pumice.answers.when.calibration import QueueCalibration
 from pumice.answers.when.forward import NO_LANE, Scene, Waiter, forecast
 from pumice.answers.when.learned import Learned
 from pumice.answers.when.past import DRAWS
 from pumice.answers.when.room import amounts_sum, total
 from pumice.answers.when.run_times import RunTimes
 
-FACTOR = 4.0
-"""How wide a range is, either way, while no earlier prediction has come out."""
+NO_PAST = "nothing is known of how earlier forecasts came out (--past DIR, or the scheduler's history)"
 ORDER = "queues are served by their share, and their jobs in the conf's order, as soon as nodes have room"
 ALONE = "new jobs come as often as lately where queues share, no node is added or lost, and nobody is evicted"
 KNOWN = "jobs run as long as those of the same queue and size submitted next to them, at most as declared"
 UNKNOWN = "a run time that is not declared is taken to be between ten minutes and ten hours"
 
 
-def when_all(scene: Scene, learned: Learned | None = None, only: str = "") -> dict[str, WhenAnswer]:
-    """When every waiting job will likely start, in their order; or *only* one of them."""
+@dataclass(frozen=True, slots=True)
+class Forecasted:
+    """A played scene: the predicted seconds of each waiting job, and what may be told of them."""
+
+    seconds: Mapping[str, float]
+    answers: Mapping[str, WhenAnswer]
+
+
+NOT_PLAYED: Final = Forecasted({}, {})
+
+
+def play(scene: Scene, learned: Learned | None = None, only: str = "") -> Forecasted:
+    """Play a scene forward, for every waiting job in their order, or for *only* one of them."""
+    queues = {waiter.kind.queue for waiter in scene.waiters}
     if learned is None:
-        return _told(scene, forecast(scene, RunTimes(), draws=DRAWS, last=only), None, 0, [ORDER, ALONE, UNKNOWN])
-    with learned.lock:
-        past = learned.past
-        scene = replace(scene, coming=past.coming())
-        said = forecast(scene, past.times, draws=DRAWS, last=only)
-        errors, outcomes = past.calibration.errors(min(scene.now, past.now)), past.calibration.outcomes
-        known = past.times.learned
-    return _told(scene, said, errors, outcomes, [ORDER, ALONE, KNOWN if known else UNKNOWN])
-
-
-def _told(
-    scene: Scene,
-    said: Mapping[str, float],
-    errors: tuple[float, float, float] | None,
-    outcomes: int,
-    assumes: list[str],
-) -> dict[str, WhenAnswer]:
+        said = forecast(scene, RunTimes(), draws=DRAWS, last=only)
+        past = dict.fromkeys(queues, QueueCalibration(doubt=NO_PAST))
+        known = 0
+    else:
+        with learned.lock:
+            scene = replace(scene, coming=learned.past.coming())
+            said = forecast(scene, learned.past.times, draws=DRAWS, last=only)
+            now = min(scene.now, learned.past.now)
+            past = learned.past.calibration.by_queue(queues, now)
+            known = learned.past.times.learned
+    assumes = [ORDER, ALONE, KNOWN if known else UNKNOWN]
     waiters = {waiter.job: waiter for waiter in scene.waiters}
-    out = {}
-    for job, seconds in said.items():
-        queue = waiters[job].kind.queue if job in waiters else ""
-        if not math.isfinite(seconds):
-            why = _never(scene, waiters.get(job))
-            out[job] = WhenAnswer(job=job, queue=queue, now=scene.now, verdict="never", why=why, assumes=assumes)
-            continue
-        found = applied(seconds, errors, outcomes) if errors is not None else _guess(seconds)
-        out[job] = WhenAnswer(
-            job=job,
-            queue=queue,
-            now=scene.now,
-            verdict="range",
-            low=found.low,
-            likely=found.likely,
-            high=found.high,
-            measured=errors is not None,
-            assumes=assumes,
-        )
-    return out
+    answers = {job: _answer(scene, job, waiters.get(job), seconds, past, assumes) for job, seconds in said.items()}
+    return Forecasted(said, answers)
+
+
+def when_all(scene: Scene, learned: Learned | None = None, only: str = "") -> Mapping[str, WhenAnswer]:
+    """Return when every waiting job will likely start, in their order; or *only* one of them."""
+    return play(scene, learned, only).answers
+
+
+def _answer(
+    scene: Scene,
+    job: str,
+    waiter: Waiter | None,
+    seconds: float,
+    past: Mapping[str, QueueCalibration],
+    assumes: list[str],
+) -> WhenAnswer:
+    queue = waiter.kind.queue if waiter is not None else ""
+    answer = WhenAnswer(job=job, queue=queue, now=scene.now, verdict="unknown", assumes=assumes)
+    if not math.isfinite(seconds):
+        return structs.replace(answer, verdict="never", why=_never(scene, waiter))
+    known = past.get(queue, QueueCalibration(doubt=NO_PAST))
+    found = known.range_of(seconds)
+    if found is None or known.doubt:
+        return structs.replace(answer, unknown=known.doubt)
+    return structs.replace(answer, verdict="range", low=found.low, likely=found.likely, high=found.high)
 
 
 def _never(scene: Scene, waiter: Waiter | None) -> str:
@@ -81,7 +95,3 @@ def _never(scene: Scene, waiter: Waiter | None) -> str:
             f"it asks for more than the part of queue {waiter.kind.queue}, while others wait that have less than theirs"
         )
     return "no node will have room for it when what runs has ended"
-
-
-def _guess(said: float) -> StartRange:
-    return StartRange(max((said + SLACK) / FACTOR - SLACK, 0.0), said, (said + SLACK) * FACTOR - SLACK, 0)

