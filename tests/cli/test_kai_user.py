@@ -17,7 +17,10 @@ from test_every_command import COMMANDS, SERVERS, TALKING
 EXAMPLE = ROOT / "examples" / "volcano-or-kai"
 ANSWERS: Final[dict[str, tuple[str, ...]]] = {
     "conf check kai.conf": ("OK: 5 actions, 19 plugins in 1 tier",),
-    "conf explain kai.conf": ("tier 1: kai/priority -> kai/elastic", "reclaim_victim_filter"),
+    "conf explain kai.conf": (
+        "job_order\n  the first non-zero comparison decides\n  priority -> elastic",
+        "reclaim_victim_filter",
+    ),
     "cycle cluster.json --conf kai.conf --save saved.cycle": (
         *("team/part   product      1   0.5 gpu", "team/grown-3   n1     reclaim   team/serve"),
         *("team/serve      2   n1, n2", "queue 'nowhere' does not exist"),

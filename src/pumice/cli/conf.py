@@ -112,11 +112,11 @@ def explain(
     if output is Output.JSON:
         render.data(chains)
         return
-    for text in chains_as_text(chains).splitlines():
+    for text in chains_as_text(chains, loaded.conf.dialect).splitlines():
         if text.startswith("  "):
             render.paragraph(text.strip(), indent=2)
         else:
-            render.line(text, style="bold" if " (" in text else "dim")
+            render.line(text, style="dim" if ": " in text else "bold")
 
 
 def _findings(conf: SchedulerConf, registry: Registry, reader: str) -> list[Finding]:

@@ -13,6 +13,7 @@ from pumice.config import SchedulerConf
 from pumice.errors import InvalidInput
 from pumice.framework.registry import Registry
 from pumice.framework.session.runtime import Runtime
+from pumice.manifests import unread_words
 from pumice.scheduler.assembly import assemble
 from pumice.scheduler.recording import NextCycle, restored
 from pumice.state.cluster import ClusterState
@@ -39,8 +40,7 @@ def _read(paths: Sequence[Path]) -> tuple[ClusterState, list[str]]:
     """The cluster that manifests hold, and what is wrong with it or left out, which goes to stderr too."""
     objects, unread = read_objects(paths)
     objects, warnings = grouped(objects)
-    if unread:
-        warnings.append(f"a scheduler does not read objects of kind {', '.join(unread)}")
+    warnings += unread_words(unread)
     state = state_of(objects)
     warnings += [f"{kind} {key}: {problem}" for (kind, key), problem in sorted(state.problems.items())]
     for text in warnings:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pumice.config.catalogue import HookInfo, Stop
+from pumice.config.kai import written
 from pumice.config.schema import Listed, SchedulerConf
 
 
@@ -38,6 +39,7 @@ class HookChain:
 
     hook: str
     flag: str | None
+    """None: it is always on, or the conf is KAI's, which has no flags."""
     fold: str
     ends: str
     """What ends the asking early, in words."""
@@ -73,7 +75,7 @@ def explain(conf: SchedulerConf, hooks: Iterable[HookInfo]) -> list[HookChain]:
     return [
         HookChain(
             hook.name,
-            hook.flag,
+            hook.flag if conf.dialect != "kai" else None,
             hook.fold,
             hook.short_circuit or hook.stop.value,
             _tiers(conf, hook),
@@ -94,7 +96,7 @@ def _tiers(conf: SchedulerConf, hook: HookInfo) -> tuple[TierChain, ...]:
             off = f"never reached: {decided_by.plugin.name} in tier {decided_by.tier + 1} decides"
         if off is None and decided_by is None:
             decided_by = listed
-        chains.setdefault(listed.tier, []).append(Link(listed.plugin.name, listed.path, off))
+        chains.setdefault(listed.tier, []).append(Link(written(listed.plugin.name, conf.dialect), listed.path, off))
     return tuple(TierChain(tier + 1, tuple(links)) for tier, links in chains.items())
 
 
@@ -105,15 +107,20 @@ def _is_past(hook: HookInfo, first: Listed, listed: Listed) -> bool:
     return hook.stop is Stop.FIRST_TIER and listed.tier > first.tier
 
 
-def render(chains: Sequence[HookChain]) -> str:
-    """The chains as plain text; at the end the hooks that nobody answers, and those where plugins answer in vain."""
+def render(chains: Sequence[HookChain], dialect: str = "volcano") -> str:
+    """The chains as plain text; at the end the hooks that no plugin answers, and those that no action asks.
+
+    KAI has neither flags nor tiers: its text shows none.
+    """
     lines: list[str] = []
     for chain in chains:
         if not chain.asked or not chain.tiers:
             continue
-        lines += [f"{chain.hook} ({chain.flag or 'no flag'})", f"  {_summary(chain)}"]
+        flag = "" if dialect == "kai" else f" ({chain.flag or 'no flag'})"
+        lines += [f"{chain.hook}{flag}", f"  {_summary(chain)}"]
         for tier in chain.tiers:
-            lines.append(f"  tier {tier.number}: {' -> '.join(tier.running) or 'nobody'}")
+            number = f"tier {tier.number}: " if dialect != "kai" or len(chain.tiers) > 1 else ""
+            lines.append(f"  {number}{' -> '.join(tier.running) or 'no plugin'}")
             lines += [f"    not {link.plugin}: {link.off}" for link in tier.links if link.off is not None]
         lines.append("")
     idle = [chain.hook for chain in chains if chain.asked and not chain.tiers]

@@ -124,6 +124,11 @@ def resolve(name: str, dialect: str, known: Mapping[str, object]) -> str:
     return name
 
 
+def written(name: str, dialect: str) -> str:
+    """Return the name of a plugin or action as a conf of the dialect writes it."""
+    return name.removeprefix(PREFIX) if dialect == "kai" else name
+
+
 def of_dialect(names: Iterable[str], dialect: str) -> list[str]:
     """The names of one world as a conf of it writes them."""
     if dialect == "kai":

@@ -14,6 +14,7 @@ RULES: Final = (
     LintRule("hierarchy-with-proportion", chains.hierarchy_with_proportion),
     LintRule("flag-without-effect", chains.flag_without_effect, DIALECTS),
     LintRule("plugin-never-asked", chains.plugin_never_asked, DIALECTS),
+    LintRule("registration-never-asked", chains.registration_never_asked, DIALECTS),
     LintRule("veto-overridden", chains.veto_overridden),
     LintRule("permit-hides-votes", chains.permit_hides_votes),
     LintRule("action-evicts-nobody", chains.action_evicts_nobody),

@@ -7,10 +7,11 @@ Errors are what Volcano rejects, unknown plugins, and wrong types. Warnings are 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Sequence as Lines
 from dataclasses import dataclass
 from typing import Final
 
-from pumice.config import elsewhere, kai
+from pumice.config import elsewhere, kai, objects
 from pumice.config.catalogue import ArgumentsInfo, Catalogue
 from pumice.config.durations import parse_duration
 from pumice.config.problems import InvalidConf, Problem
@@ -55,7 +56,7 @@ def load(text: str, catalogue: Catalogue, source: str = "<string>", strict: bool
     reading.errors += [error.as_problem(source) for error in errors]
     if second is not None:
         reading.warn("second-document", "only the first YAML document is read, this one is not", "", second)
-    return _finish(reading, tree, catalogue, strict)
+    return _finish(reading, tree, catalogue, strict, text.split("\n"))
 
 
 def from_data(
@@ -69,8 +70,11 @@ def from_data(
     return _finish(Reading(source), tree, catalogue, strict)
 
 
-def _finish(reading: Reading, tree: Tree, catalogue: Catalogue, strict: bool) -> LoadedConf:
-    conf = _conf(reading, tree, catalogue)
+def _finish(reading: Reading, tree: Tree, catalogue: Catalogue, strict: bool, lines: Lines[str] = ()) -> LoadedConf:
+    try:
+        conf = _conf(reading, objects.unwrapped(reading, tree, lines, catalogue), catalogue)
+    except TreeError as error:
+        raise InvalidConf([error.as_problem(reading.source)]) from error
     failures = reading.errors + reading.warnings if strict else reading.errors
     if failures:
         raise InvalidConf(in_file_order(failures))
@@ -134,7 +138,8 @@ def _actions(reading: Reading, tree: Tree | None, catalogue: Catalogue, dialect:
         text = kai.DEFAULT_ACTIONS
     if not text.strip():
         position = tree.position if tree is not None else reading.positions.get("")
-        rule = "at least one action must be named, such as 'enqueue, allocate, backfill'"
+        example = kai.DEFAULT_ACTIONS if dialect == "kai" else "enqueue, allocate, backfill"
+        rule = f"at least one action must be named, such as {example!r}"
         reading.error("no-actions", rule, "actions", position)
         return ()
     names: list[str] = []
@@ -184,7 +189,8 @@ def _plugin(reading: Reading, tree: Tree, path: str, catalogue: Catalogue, diale
         reading.error("missing-plugin", message, join(path, "name"), position, name)
     elif name and name not in catalogue.plugins:
         message = f"unknown plugin {shown(name)} (`pumice plugin list` lists those that there are)"
-        reading.error("unknown-plugin", message, join(path, "name"), position, name, catalogue.plugins)
+        known = [kai.written(each, dialect) for each in catalogue.plugins]
+        reading.error("unknown-plugin", message, join(path, "name"), position, name, known)
     if said := kai.foreign(name, dialect, catalogue.plugins, action=False):
         reading.error("other-dialect", said, join(path, "name"), position, name)
     info = catalogue.plugins.get(name)
@@ -196,7 +202,8 @@ def _plugin(reading: Reading, tree: Tree, path: str, catalogue: Catalogue, diale
             dialect == "kai" and kai.warn_of_switch(reading, key, entry, join(path, key))
         ):
             _warn_of_plugin_key(reading, key, entry, join(path, key), name, catalogue)
-    arguments = _arguments(reading, _value(table, "arguments"), join(path, "arguments"), f"plugin {name!r}", info)
+    owner = f"plugin {kai.written(name, dialect)!r}"
+    arguments = _arguments(reading, _value(table, "arguments"), join(path, "arguments"), owner, info)
     return PluginConf(name, arguments, flags, tree.position, catalogue.flags)
 
 
@@ -266,7 +273,9 @@ def _configurations(reading: Reading, tree: Tree | None, catalogue: Catalogue, d
             message = f"a second entry for action {name!r}; only the first is read"
             reading.warn("unread-entry", message, path, item.position, value=name)
         given = _value(table, "arguments")
-        arguments = _arguments(reading, given, join(path, "arguments"), f"action {name!r}", known.get(name))
+        arguments = _arguments(
+            reading, given, join(path, "arguments"), f"action {kai.written(name, dialect)!r}", known.get(name)
+        )
         entries.append(ActionConf(name, arguments, item.position))
     return tuple(entries)
 
@@ -309,9 +318,10 @@ def _warn_of_repeats(reading: Reading, conf: SchedulerConf, catalogue: Catalogue
         argument = catalogue.repeatable.get(name)
         identity = "" if argument is None else str(listed.plugin.arguments.get(argument, ""))
         if name and (name, identity) in seen:
-            message = f"plugin {name!r} is listed again, so each of its answers counts once per listing"
+            shown_name = kai.written(name, conf.dialect)
+            message = f"plugin {shown_name!r} is listed again, so each of its answers counts once per listing"
             if argument is not None:
-                message = f"plugin {name!r} is listed again; each of its entries needs an {argument!r} of its own"
+                message = f"plugin {shown_name!r} is listed again; each of its entries needs an {argument!r} of its own"
             reading.warn("repeated-plugin", message, listed.path, listed.plugin.position, value=name)
         seen.add((name, identity))
 

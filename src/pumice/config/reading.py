@@ -21,6 +21,8 @@ class Reading:
     errors: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     positions: dict[str, Position] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    """Path -> the path that the reader of the file knows, where an object of another form became the conf."""
 
     def error(
         self, code: str, message: str, path: str, position: Position | None, value: str = "", known: Iterable[str] = ()
@@ -37,7 +39,12 @@ class Reading:
     def _problem(
         self, code: str, message: str, path: str, position: Position | None, value: str, known: Iterable[str]
     ) -> Problem:
-        return Problem(code, message, path, position, self.source, value, nearest(value, known) if value else None)
+        near = nearest(value, known) if value else None
+        return Problem(code, message, self._named(path), position, self.source, value, near)
+
+    def _named(self, path: str) -> str:
+        known = max((key for key in self.names if path == key or path.startswith((f"{key}.", f"{key}["))), default="")
+        return self.names[known] + path[len(known) :].removesuffix(".name") if known else path
 
     def wrong_type(self, tree: Tree, path: str, wanted: str) -> None:
         """Note that *tree* is not what was *wanted*."""

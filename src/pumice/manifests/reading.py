@@ -13,6 +13,15 @@ from pumice.manifests.documents import ManifestDocument, documents, documents_of
 from pumice.model import api
 
 JOB: Final = "Job"
+EXPANDED_ELSEWHERE: Final = frozenset(
+    (
+        *("CronJob", "DaemonSet", "Deployment", "JAXJob", "JobSet", "LeaderWorkerSet", "MPIJob", "Notebook"),
+        *("PodCliqueSet", "PyTorchJob", "RayCluster", "RayJob", "RayService", "ReplicaSet", "ReplicationController"),
+        *("SparkApplication", "StatefulSet", "TFJob", "TrainJob", "Workflow", "XGBoostJob"),
+    )
+)
+"""Workloads of which a controller of their own makes pods."""
+CONFIGURATIONS: Final = frozenset(("SchedulingShard", "Config"))
 
 
 class Placed(NamedTuple):
@@ -48,6 +57,25 @@ def read_text(text: str, name: str) -> Manifests:
     :raises InvalidInput: a document that breaks a rule; names the line.
     """
     return _read(documents_of_text(text, name))
+
+
+def unread_words(kinds: Iterable[str]) -> list[str]:
+    """Return what is said about kinds that were left out, and what to do, a line for each case."""
+    left = sorted(kinds)
+    workloads = [kind for kind in left if kind in EXPANDED_ELSEWHERE]
+    confs = [kind for kind in left if kind in CONFIGURATIONS]
+    others = [kind for kind in left if kind not in EXPANDED_ELSEWHERE and kind not in CONFIGURATIONS]
+    lines = []
+    if workloads:
+        lines.append(
+            f"pods of {', '.join(workloads)} are made by a controller, so these objects were left out; give the pods "
+            "and PodGroups that it made (kubectl get pods,podgroups -o yaml)"
+        )
+    if confs:
+        lines.append(f"{', '.join(confs)} is a configuration and was left out; pass a SchedulingShard with --conf")
+    if others:
+        lines.append(f"a scheduler does not read objects of kind {', '.join(others)}")
+    return lines
 
 
 def _read(listed: Iterable[ManifestDocument]) -> Manifests:

@@ -14,6 +14,13 @@ from pumice.model.resources import LIMIT
 
 GROUPS: Final = ("scheduling.run.ai/", "kai.scheduler/")
 """The API groups of KAI's kinds."""
+POD_GROUP_VERSION: Final = "scheduling.run.ai/v2alpha2"
+QUEUE_VERSION: Final = "scheduling.run.ai/v2"
+KAI_QUEUE: Final = "default-queue"
+"""The queue of pods that name none; an installation of KAI makes it and the one above it."""
+KAI_PARENT_QUEUE: Final = "default-parent-queue"
+TRAIN: Final = "train"
+"""The PriorityClass of pods that name none."""
 DEEPEST_SUB_GROUP: Final = 32
 """Levels of sub-groups. Functions that walk the tree recurse; real jobs have two or three levels."""
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
 from pumice.model.api import AnyObject, NodeObject, QueueObject
+from pumice.model.kai import KAI_QUEUE
 from pumice.sim.job_manifests import JobManifests
 from pumice.sim.jobs import SIM_RUN_ANNOTATION
-from pumice.sim.run import default_queue
+from pumice.sim.run import default_queue, kai_queues
 from pumice.sim.workload import Generator, TracePart
 
 _QUEUES_NAMED = 5
@@ -70,6 +71,9 @@ def check_queues(draft: Draft) -> None:
             there |= named
     wanted = [job.queue for found in draft.manifests for job in found.jobs]
     wanted += [part.queue or job.queue for part in draft.traces for job in part.trace]
+    if KAI_QUEUE in wanted and KAI_QUEUE not in there:
+        draft.objects += [queue for queue in kai_queues() if queue.metadata.name not in there]
+        there |= {KAI_QUEUE}
     missing = {queue: jobs for queue, jobs in sorted(Counter(wanted).items()) if queue not in there}
     for queue, jobs in missing.items():
         meant = nearest(queue, there)

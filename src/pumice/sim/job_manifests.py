@@ -31,12 +31,21 @@ from pumice.sim.jobs import (
     Work,
     demand_of,
 )
-from pumice.workloads.grouping import EqualPods, group_topology, least_members, least_resources, pod_queue
+from pumice.workloads.grouping import (
+    EqualPods,
+    group_topology,
+    is_grouped_by_kai,
+    kai_group,
+    least_members,
+    least_resources,
+    pod_queue,
+)
 from pumice.workloads.pods import identity_labels
 from pumice.workloads.policies import Answers, answers_of
 from pumice.workloads.vcjob import Template, VcJobSpec, minimum_of, pod_name, roles_of, size_problem, template_of
 
 _OWNER_LABELS = (keys.JOB_NAME, keys.BATCH_JOB_NAME, keys.BATCH_JOB_NAME_OLD)
+_OF_RUNS = (RUN_TIME_ANNOTATION, SIM_RUN_ANNOTATION, SIM_FAILS_ANNOTATION, SIM_CHECKPOINT_ANNOTATION)
 _FAILS = re.compile(r"(?P<after>\S+?)(?:\s*x\s*(?P<times>[0-9]+))?")
 
 
@@ -86,8 +95,20 @@ def read_manifests(path: Path, submit_s: float = 0.0, run_s: float | None = None
                 if isinstance(obj, Workload):
                     above[obj.key] = obj
     running = jobs_of(pod for members in pods.values() for pod, _ in members)
-    jobs = [read_job(document.data, document.place, submit_s, run_s) for document in there.jobs]
-    found.jobs = [job for job in jobs if job.key not in running]
+    for document in there.jobs:
+        job = read_job(document.data, document.place, submit_s, run_s)
+        if job.key in running:
+            continue
+        joining = joining_pods(document.data, job)
+        if joining is None:
+            found.jobs.append(job)
+        for pod in joining or ():
+            if not group_named(pod.metadata.annotations, pod.spec):
+                raise InvalidInput(
+                    f"{document.place}: Job {job.name!r}: {keys.KAI_SKIP_GROUPER} is set, so its template must name a "
+                    f"PodGroup ({keys.POD_GROUP_ANNOTATION})"
+                )
+            pods.setdefault(_group_key(pod), []).append((pod, document.place))
     for key, members in pods.items():
         try:
             group = groups.get(key)
@@ -111,6 +132,36 @@ def read_job(document: Mapping[str, Any], origin: str, submit_s: float = 0.0, ru
         meta = document.get("metadata")
         name = meta.get("name", "?") if isinstance(meta, Mapping) else "?"
         raise InvalidInput(f"{origin}: Job {name!r}: {decoder_words(exc)}") from exc
+
+
+def joining_pods(document: Mapping[str, Any], job: JobSpec) -> list[api.Pod] | None:
+    """The pods of a Job of Kubernetes that join a PodGroup of another name, as their template says.
+
+    None: the Job has a PodGroup of its own. The pods name no PodGroup where KAI's grouper is told to pass the Job by.
+    """
+    if str(document.get("apiVersion", "")).startswith("batch.volcano.sh/"):
+        return None
+    template = msgspec.convert(document["spec"]["template"], Template)
+    notes, above = template.metadata.annotations or {}, job.annotations or {}
+    skipped = {keys.KAI_SKIP_GROUPER: "true"} if above.get(keys.KAI_SKIP_GROUPER) == "true" else {}
+    if not skipped and not group_named(notes, template.spec):
+        return None
+    said = {key: value for key, value in above.items() if key in _OF_RUNS}
+    return [
+        api.Pod(
+            metadata=api.Metadata(
+                name=name,
+                namespace=job.namespace,
+                uid=f"{job.namespace}/{name}",
+                labels=kind.labels,
+                annotations={**skipped, **said, **notes},
+            ),
+            spec=kind.spec,
+            status=api.PodStatus(phase="Pending"),
+        )
+        for kind in job.kinds
+        for name in kind.names[: job.parallelism or None]
+    ]
 
 
 def jobs_of(pods: Iterable[api.Pod]) -> set[str]:
@@ -168,19 +219,31 @@ def _batch_job(document: Mapping[str, Any], origin: str, submit_s: float, run_s:
     _check_size(count)
     names = tuple(f"{meta.name}-pod-{n}" for n in range(count))
     kind = _kind(meta, "pod", names, spec.template, {keys.BATCH_JOB_NAME_OLD: meta.name}, run_s, {})
+    inside = spec.template.metadata
+    group: api.PodGroup
+    if is_grouped_by_kai(spec.template.spec, meta.labels, notes, inside.labels, inside.annotations):
+        group = kai_group(meta.name, meta, inside, spec.template.spec)
+    else:
+        asked = api.PodGroupSpec(
+            min_member=least_members(notes),
+            queue=pod_queue(notes) or "default",
+            priority_class_name=spec.template.spec.priority_class_name,
+            network_topology=group_topology({**notes, **(inside.annotations or {})}),
+        )
+        group = api.PodGroup(spec=asked)
     return _spec(
         meta,
         [kind],
         origin,
         submit_s,
-        min_available=least_members(notes),
-        queue=pod_queue(notes) or "default",
-        priority_class=spec.template.spec.priority_class_name,
+        min_available=group.spec.min_member,
+        queue=group.spec.queue,
+        priority_class=group.spec.priority_class_name,
         roles=None,
         reactions={},
         retries=spec.backoff_limit,
         parallelism=spec.parallelism,
-        group=_asking(group_topology({**notes, **(spec.template.metadata.annotations or {})})),
+        group=group,
     )
 
 
@@ -196,6 +259,8 @@ def _pods(
     namespace, _, name = key.partition("/")
     first, origin = members[0]
     notes = first.metadata.annotations or {}
+    if group is None and is_grouped_by_kai(first.spec, first.metadata.labels, notes):
+        group = kai_group(name, first.metadata, first.metadata, first.spec)
     meta = group.metadata if group is not None else api.Metadata(name=name, annotations=first.metadata.annotations)
     meta = msgspec.structs.replace(meta, name=name, namespace=namespace)
     kinds = []

@@ -19,6 +19,15 @@ from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session
 from pumice.history.historian import Historian, Paper
 from pumice.model.api import AnyObject, Metadata, NodeObject, PriorityClass, QueueObject, QueueSpec, QueueStatus
+from pumice.model.kai import (
+    KAI_PARENT_QUEUE,
+    KAI_QUEUE,
+    QUEUE_VERSION,
+    KaiQueueObject,
+    KaiQueueSpec,
+    QueueResource,
+    QueueResources,
+)
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.loop import Loop
 from pumice.scheduler.report import CycleReport
@@ -392,6 +401,21 @@ def default_queue(name: str = "default") -> QueueObject:
         metadata=Metadata(name=name, uid=name),
         spec=QueueSpec(weight=1, reclaimable=True),
         status=QueueStatus(state="Open"),
+    )
+
+
+def kai_queues() -> tuple[QueueObject, ...]:
+    """The queues that an installation of KAI makes, without quota and limit."""
+    free = QueueResource(quota=0, limit=-1, over_quota_weight=1)
+    resources = QueueResources(cpu=free, memory=free, gpu=free)
+    return tuple(
+        KaiQueueObject(
+            api_version=QUEUE_VERSION,
+            metadata=Metadata(name=name, uid=name),
+            spec=KaiQueueSpec(parent=parent, resources=resources),
+            status=QueueStatus(state="Open"),
+        )
+        for name, parent in ((KAI_PARENT_QUEUE, ""), (KAI_QUEUE, KAI_PARENT_QUEUE))
     )
 
 

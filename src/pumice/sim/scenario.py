@@ -15,6 +15,7 @@ from pumice import saved
 from pumice.config import DEFAULT_CONF, HELM_CONF, Catalogue, LoadedConf, SchedulerConf, from_data, load
 from pumice.errors import InvalidInput
 from pumice.framework.run_times import RUN_TIME_ANNOTATION
+from pumice.manifests import unread_words
 from pumice.model.api import NodeObject
 from pumice.sim.cluster import Delays
 from pumice.sim.draft import Draft, check_queues, digest_of, leave_out_orphans, without_end
@@ -294,8 +295,7 @@ def _take(found: JobManifests, draft: Draft) -> None:
     draft.objects += found.objects
     if found.jobs:
         draft.manifests.append(found)
-    if found.unread:
-        draft.warnings.append(f"manifests: kinds that are not read: {', '.join(sorted(found.unread))}")
+    draft.warnings += [f"manifests: {text}" for text in unread_words(found.unread)]
 
 
 def _workload(value: Value, base: Path, data: Path | None, draft: Draft) -> None:

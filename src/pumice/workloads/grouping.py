@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pumice.errors import InvalidInput, shown
-from pumice.model import keys
+from pumice.model import kai, keys
 from pumice.model.api import Metadata, NetworkTopology, PodGroup, PodGroupSpec, PodGroupStatus, PodSpec, ResourceList
 from pumice.model.quantity import whole_number
 from pumice.model.request import asked_by
@@ -133,6 +133,49 @@ def _whole_number(name: str, text: str) -> int:
     if number is None:
         raise InvalidInput(f"annotation {name}: must be a whole number, got {shown(text)} (0 to 2147483647)")
     return number
+
+
+KAI_SCHEDULER = "kai-scheduler"
+_OF_KAI = "kai.scheduler/"
+
+
+def is_grouped_by_kai(spec: PodSpec, *said: Mapping[str, str] | None) -> bool:
+    """Report whether KAI's pod grouper makes the PodGroup: KAI's scheduler, or a label or annotation of it is named."""
+    return spec.scheduler_name == KAI_SCHEDULER or any(key.startswith(_OF_KAI) for each in said for key in each or ())
+
+
+def kai_group(name: str, owner: Metadata, pod: Metadata, spec: PodSpec) -> kai.KaiPodGroup:
+    """The PodGroup that KAI's pod grouper makes for the pods of an owner; *owner* is the pod itself if it has none.
+
+    The owner's word counts before the pod's. Labels and annotations of the owner, and so its node pool, are inherited.
+
+    :raises InvalidInput: the minimum is no whole number.
+    """
+    labels, notes = (owner.labels or {}, pod.labels or {}), (owner.annotations or {}, pod.annotations or {})
+
+    def first(said: tuple[Mapping[str, str], ...], key: str) -> str:
+        return next((found for each in said if (found := each.get(key, ""))), "")
+
+    above = notes[0]
+    level = kai.TopologyConstraint(
+        topology=above.get(keys.KAI_TOPOLOGY, ""),
+        required_topology_level=above.get(keys.KAI_TOPOLOGY_REQUIRED, ""),
+        preferred_topology_level=above.get(keys.KAI_TOPOLOGY_PREFERRED, ""),
+    )
+    return kai.KaiPodGroup(
+        api_version=kai.POD_GROUP_VERSION,
+        metadata=Metadata(name=name, namespace=pod.namespace, labels=owner.labels, annotations=owner.annotations),
+        spec=kai.KaiPodGroupSpec(
+            min_member=_whole_number(keys.KAI_MIN_MEMBER, above.get(keys.KAI_MIN_MEMBER, "1")),
+            queue=first(labels, keys.KAI_QUEUE_LABEL) or kai.KAI_QUEUE,
+            priority_class_name=first(labels, keys.KAI_PRIORITY_LABEL) or spec.priority_class_name or kai.TRAIN,
+            topology_constraint=level if level.topology else None,
+            preemptibility=first(labels, keys.PREEMPTIBILITY_LABEL),
+            preemption_delay=first(notes, keys.KAI_PREEMPTION_DELAY),
+            staleness_grace_period=first(notes, keys.KAI_STALENESS_GRACE),
+        ),
+        status=PodGroupStatus(phase="Pending"),
+    )
 
 
 def pod_queue(*annotations: Mapping[str, str] | None) -> str:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pumice.config import InvalidConf, LoadedConf, from_data, load
+from pumice.config.findings import Finding
+from pumice.config.lint import lint
+from pumice.config.rules.chains import INSTEAD
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import assemble, catalogue_of
 
@@ -173,3 +176,35 @@ def test_what_cannot_serve_the_other_world_is_refused(text: str) -> None:
 def test_an_argument_that_says_nothing_is_as_good_as_none(plugin: str) -> None:
     text = f"dialect: kai\nactions: allocate\ntiers: [{{plugins: [{plugin}]}}]\n"
     assemble(loaded(text).conf, default_registry()).tiers()
+
+
+TIERS = "tiers: [{plugins: [{name: proportion}"
+WITHOUT_COUNTERPART = {
+    "kai": {*("job_ready", "sub_job_ready", "job_pipelined", "sub_job_pipelined", "job_enqueued", "job_starving")},
+    "volcano": {"on_job_solution_start"},
+}
+"""Points of the other dialect in whose place nothing is asked."""
+
+
+def test_a_registration_that_no_action_of_the_dialect_asks_names_the_point_that_is_asked() -> None:
+    found = _never_asked(f"dialect: kai\nactions: 'allocate, reclaim'\n{TIERS}, {{name: volcano/gang}}]}}]\n")
+    told = {finding.message.split(" registers at ")[1].split(",")[0]: finding.advice for finding in found}
+    assert told["preemptable"] == "KAI's actions ask preempt_victim_filter (KAI's AddPreemptVictimFilterFn) instead."
+    assert told["job_ready"] == "KAI's actions ask nothing in its place."
+    assert {finding.path for finding in found} == {"tiers[0].plugins[1]"}
+    assert not _never_asked(f"actions: allocate\n{TIERS}, {{name: gang}}]}}]\n")
+
+
+def _never_asked(text: str) -> list[Finding]:
+    registry = default_registry()
+    conf = loaded(text).conf
+    found = lint(conf, catalogue_of(registry, hooks=True, conf=conf))
+    return [finding for finding in found if finding.rule == "registration-never-asked"]
+
+
+def test_the_points_of_one_dialect_say_what_the_other_asks_instead() -> None:
+    askers = {name: {a.startswith("kai/") for a in of} for name, of in default_registry().askers().items()}
+    for dialect, foreign in (("kai", {False}), ("volcano", {True})):
+        assert {name for name in INSTEAD[dialect] if askers.get(name, foreign) != foreign} == set()
+        left = {name for name, of in askers.items() if of == foreign} - set(INSTEAD[dialect])
+        assert left == WITHOUT_COUNTERPART[dialect]

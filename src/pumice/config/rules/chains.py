@@ -8,6 +8,7 @@ from typing import Final
 from pumice.config.catalogue import Catalogue, HookInfo
 from pumice.config.explain import asked, taking_part
 from pumice.config.findings import Hit, Severity
+from pumice.config.kai import PREFIX, written
 from pumice.config.schema import Listed, SchedulerConf
 
 VICTIM_HOOKS: Final = ("Preemptable", "Reclaimable", "UnifiedEvictable")
@@ -28,6 +29,46 @@ NEEDS: Final = {
 """Hooks at which silence means no: without an answer the action evicts nobody."""
 
 
+INSTEAD: Final[dict[str, dict[str, str]]] = {
+    "kai": {
+        "queue_order": "queue_claim_order, which is given the claims of two queues (KAI's AddQueueOrderFn)",
+        "victim_queue_order": "queue_claim_order",
+        "sub_job_order": "sub_group_order",
+        "node_map": "node_order",
+        "node_reduce": "node_order",
+        "hyper_node_order": "node_order",
+        "hyper_node_gradient_for_job": "subset_nodes",
+        "hyper_node_gradient_for_sub_job": "subset_nodes",
+        "best_node": "node_order",
+        "node_pre_order": "on_job_solution_start or pre_job_allocation",
+        "job_valid": "job_within_capacity",
+        "job_enqueueable": "job_within_capacity",
+        "preemptable": "preempt_victim_filter (KAI's AddPreemptVictimFilterFn)",
+        "reclaimable": "reclaim_victim_filter (KAI's AddReclaimVictimFilterFn)",
+        "unified_evictable": "victim_filter",
+        "preemptive": "can_reclaim_resources",
+        "victim_tasks": "scenario_generator",
+        "overused": "job_within_capacity",
+        "allocatable": "job_within_capacity or task_within_capacity",
+    },
+    "volcano": {
+        "queue_claim_order": "queue_order",
+        "sub_group_order": "sub_job_order",
+        "can_reclaim_resources": "preemptive",
+        "job_within_capacity": "job_enqueueable or allocatable",
+        "job_within_quota": "allocatable",
+        "task_within_capacity": "allocatable",
+        "victim_invariant_pre_predicate": "pre_predicate",
+        "reclaim_victim_filter": "reclaimable",
+        "preempt_victim_filter": "preemptable",
+        "reclaim_scenario_validator": "scenario_validator",
+        "preempt_scenario_validator": "scenario_validator",
+        "scenario_generator": "victim_tasks",
+    },
+}
+"""Dialect -> point that its actions never ask -> the point that they ask instead, where there is one."""
+
+
 def flag_without_effect(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
     """A flag is set against its default on a plugin that has nothing for it to govern."""
     if not catalogue.hooks:
@@ -45,7 +86,7 @@ def flag_without_effect(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[H
                 yield Hit(
                     Severity.INFO,
                     f"{listed.path}.{flag}",
-                    f"plugin {listed.plugin.name!r} has nothing that {flag} would switch",
+                    f"plugin {written(listed.plugin.name, conf.dialect)!r} has nothing that {flag} would switch",
                     "Remove it, or set it on the plugin that was meant; 'pumice conf explain' shows who answers what.",
                 )
 
@@ -70,6 +111,27 @@ def plugin_never_asked(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hi
             "of this conf asks that",
             f"Add an action that does ({', '.join(askers) or 'none is known'}), or remove the plugin.",
         )
+
+
+def registration_never_asked(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """A plugin registers at a point that no action of the conf's dialect asks, beside points that are asked."""
+    for listed in conf.listed():
+        own = [hook for hook in catalogue.hooks if listed.plugin.name in hook.plugins]
+        if listed.plugin.name == "extender" or not any(asked(conf, hook) for hook in own):
+            continue  # a verb, or a plugin that is never asked at all, has a rule of its own
+        for hook in own:
+            if hook.asked_by is None or asked(conf, hook):
+                continue
+            if any(action.startswith(PREFIX) == (conf.dialect == "kai") for action in hook.asked_by):
+                continue  # another action of the dialect asks it
+            actions = "KAI's actions" if conf.dialect == "kai" else "Volcano's actions"
+            point = INSTEAD[conf.dialect].get(hook.name)
+            yield Hit(
+                Severity.WARNING,
+                listed.path,
+                f"{written(listed.plugin.name, conf.dialect)!r} registers at {hook.name}, which {actions} never ask",
+                f"{actions} ask {point} instead." if point else f"{actions} ask nothing in its place.",
+            )
 
 
 def hierarchy_with_proportion(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:

@@ -26,7 +26,7 @@ def searches_nothing(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]
             yield Hit(
                 Severity.WARNING,
                 f"actions[{n}]",
-                f"{action!r} evicts and moves nobody: no plugin of this conf gives scenarios",
+                f"{action.removeprefix(PREFIX)!r} evicts and moves nobody: no plugin of this conf gives scenarios",
                 f"List the plugins {_GENERATORS}, which stand in KAI's own list.",
             )
 
@@ -53,7 +53,7 @@ def packs_what_is_spread(conf: SchedulerConf, _: Catalogue) -> Iterator[Hit]:
             yield Hit(
                 Severity.INFO,
                 listed.path,
-                f"{listed.plugin.name!r} spreads work that 'consolidation' moves together",
+                f"{listed.plugin.name.removeprefix(PREFIX)!r} spreads work that 'consolidation' moves together",
                 "Leave one of them out; KAI's operator leaves out consolidation where a strategy is spread.",
             )
 
