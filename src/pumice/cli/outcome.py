@@ -176,6 +176,7 @@ def by(plugin: str) -> str:
 
 _STOPPED_BY: Final[dict[str, str]] = {
     ReasonCode.CAN_NEVER_FIT: "can never fit",
+    ReasonCode.SURPLUS_PAUSED: "wait, because pods of the job were evicted too often",
     ReasonCode.SET_ASIDE: "is left out for a while: the scheduler failed at it",
 }
 

@@ -36,6 +36,8 @@ class ReasonCode(StrEnum):
     """What a bind needs first (volumes, devices) could not be prepared."""
     BIND_REFUSED = "BindRefused"
     """The API server, or a binder, refused a bind of the job; it is tried again later."""
+    SURPLUS_PAUSED = "SurplusPaused"
+    """The job lost pods beyond its minimum again and again; the next are placed later."""
     SET_ASIDE = "SetAside"
     """A cycle failed while it worked on the job; the job is left out for a while, and then tried again."""
     PLAN_REFUSED = "PlanRefused"

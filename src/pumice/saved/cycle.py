@@ -63,6 +63,14 @@ class SavedTurn(_Record):
     told: bool = False
 
 
+class SavedLosses(_Record):
+    """When a job lost pods to other jobs within an hour."""
+
+    times: list[float]
+    pause: float = 0.0
+    placed: bool = False
+
+
 class SavedRefusal(_Record):
     """A task that the cluster did not let us bind or evict, or a job that a cycle failed at."""
 
@@ -110,6 +118,8 @@ class SavedCycle(_Record):
     nominations: dict[str, SavedNomination] = {}
     turns: list[SavedTurn] = []
     """Who was evicted for whom lately."""
+    losses: dict[str, SavedLosses] = {}
+    """Job -> when it lost pods to other jobs."""
     refused: dict[str, SavedRefusal] = {}
     """Task -> why it could not be evicted."""
     health: dict[str, SavedHealth] = {}

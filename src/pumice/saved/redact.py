@@ -74,6 +74,7 @@ def redacted(saved: SavedCycle) -> SavedCycle:
         room.evicted = [names.job_key(uid) for uid in room.evicted]
     for turn in out.turns:
         turn.evicted, turn.helped = names.job_key(turn.evicted), names.job_key(turn.helped)
+    out.losses = {names.job_key(uid): lost for uid, lost in out.losses.items()}
     for no in out.refused.values():
         no.pod, no.beneficiary, no.message = names.pod_key(no.pod), names.job_key(no.beneficiary), ""
     out.refused = {JOB_KEY + no.beneficiary if no.failed else uids.get(uid, uid): no for uid, no in out.refused.items()}

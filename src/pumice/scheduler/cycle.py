@@ -131,12 +131,14 @@ class _Before:
         self._state, self._runtime = state, runtime
         self._sent, self._refused = sent_of(state), refused_of(state)
         self._nominations, self._turns = dict(runtime.nominations), copied(runtime.turns)
+        self._losses = dict(runtime.losses)
 
     def restore(self) -> None:
         """Undo whatever the cycle did, and forget what was derived from it."""
         take_back(self._state, self._sent)
         put_back(self._state, self._refused)
         self._runtime.nominations, self._runtime.turns = self._nominations, self._turns
+        self._runtime.losses = self._losses
         self._runtime.drop_kept()
         self._state.admission_changes = None
 

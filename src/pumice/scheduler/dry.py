@@ -70,6 +70,7 @@ def _taken_back(state: ClusterState, runtime: Runtime, added: Sequence[AnyObject
     nominated = {uid: task.nominated_node for uid in runtime.nominations if (task := state.tasks.get(uid)) is not None}
     refused = refused_of(state)
     kept = runtime.memory, runtime.health, runtime.nominations, runtime.turns, runtime.told, runtime.cycle
+    losses, runtime.losses = runtime.losses, dict(runtime.losses)
     last_cycle, runtime.last_cycle = runtime.last_cycle, None
     metered, runtime.metered = runtime.metered, True
     runtime.memory, _ = _copied(runtime.memory)
@@ -83,7 +84,7 @@ def _taken_back(state: ClusterState, runtime: Runtime, added: Sequence[AnyObject
         for obj in reversed(added):
             state.apply(Gone(obj.kind_name, obj.key))
         runtime.memory, runtime.health, runtime.nominations, runtime.turns, runtime.told, runtime.cycle = kept
-        runtime.last_cycle, runtime.metered = last_cycle, metered
+        runtime.last_cycle, runtime.metered, runtime.losses = last_cycle, metered, losses
         for uid, phase in phases.items():
             if state.session_jobs[uid].phase != phase:
                 state.set_phase(state.session_jobs[uid], phase)

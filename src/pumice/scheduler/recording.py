@@ -15,13 +15,13 @@ from pumice.extender.plugin import CALLERS
 from pumice.framework.points.health import Health
 from pumice.framework.registry import Registry
 from pumice.framework.session.nominations import Nomination
-from pumice.framework.session.rounds import Turn, Turns
+from pumice.framework.session.rounds import Losses, Turn, Turns
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session, Shard
 from pumice.model.api import AnyObject
 from pumice.model.intents import Bind, Evict, Intent, Nominate
 from pumice.saved import cycle as parts
-from pumice.saved.cycle import SavedCycle, SavedHealth, SavedNomination, SavedShard, SavedTurn
+from pumice.saved.cycle import SavedCycle, SavedHealth, SavedLosses, SavedNomination, SavedShard, SavedTurn
 from pumice.saved.packing import pack, pack_memory, unpack, unpack_memory
 from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
@@ -119,6 +119,10 @@ def record(
             for evicted, mine in runtime.turns.items()
             for helped, turn in mine.items()
         ],
+        losses={
+            uid: SavedLosses(times=list(lost.times), pause=lost.pause, placed=lost.placed)
+            for uid, lost in runtime.losses.items()
+        },
         refused=parts.refused_of(state),
         health={
             k: SavedHealth(failures=h.failures, failing_cycles=h.failing_cycles, quarantined=h.quarantined, last=h.last)
@@ -189,6 +193,7 @@ def runtime_of(saved: SavedCycle, *, health: bool) -> Runtime:
         health={k: Health(h.failures, h.failing_cycles, h.quarantined, h.last) for k, h in known.items()},
         nominations={k: Nomination(n.node, n.until, frozenset(n.evicted)) for k, n in saved.nominations.items()},
         turns=_turns(saved),
+        losses={uid: Losses(tuple(sorted(s.times)), s.pause, s.placed) for uid, s in saved.losses.items() if s.times},
         cycle=saved.cycle,
     )
 

@@ -14,7 +14,8 @@ LEAST: Final = 1.0
 
 
 def set_back(state: ClusterState, runtime: Runtime, by: float) -> None:
-    """Every time that is remembered moves back with the clock: rooms that are held, refused evictions, turns.
+    """Every time that is remembered moves back with the clock: rooms that are held, refused evictions, turns,
+    losses.
 
     Otherwise a clock that stood in the future for a moment would have them last until that future comes.
     """
@@ -25,4 +26,5 @@ def set_back(state: ClusterState, runtime: Runtime, by: float) -> None:
         no.until -= by
     for helped in runtime.turns.values():
         helped.update({other: turn._replace(at=turn.at - by) for other, turn in helped.items()})
+    runtime.losses = {job: lost.moved_back(by) for job, lost in runtime.losses.items()}
     runtime.drop_kept()  # what was found out about orders and about who waits in vain may follow from the time

@@ -14,6 +14,7 @@ from pumice.framework.points.guard import guarded
 from pumice.framework.points.point import Point
 from pumice.framework.session.asking import Asking, PointAttribute
 from pumice.framework.session.budgets import Budgets
+from pumice.framework.session.rounds import surplus_pause
 from pumice.framework.session.search import Search
 from pumice.model.codes import ReasonCode
 from pumice.model.job import Job, SubJob
@@ -36,6 +37,7 @@ class Questions(Asking):
     search: Search
     _preemptive: dict[Hashable, Verdict]
     _preemptive_at: int
+    wake_at: Callable[[float], None]
 
     @property
     def budgets(self) -> Budgets:
@@ -130,6 +132,8 @@ class Questions(Asking):
             return Verdict(False, job.problem, "pumice", "Invalid")
         if paused := self.state.pauses(job.uid):
             return Verdict(False, paused.text, "pumice", paused.code)
+        if job.uid in self.runtime.losses and _has_its_gang(job) and (said := surplus_pause(self, job)) is not None:
+            return said
         if job.has_topology and (said := self.unmet_topology(job)) is not None:
             return said
         if type(job.group) is NativePodGroup and job.group.spec.topology_key and not self.anybody(t.SUBSET_NODES):
@@ -250,6 +254,11 @@ class Questions(Asking):
                 judged = (self.failures, c.plugin, f"{point.name}.admits", c.admits, _admitted, _everybody)
                 found.append((c.plugin, guarded(*said, parameters=1), _mutual(guarded(*judged, parameters=2))))
         return found
+
+
+def _has_its_gang(job: Job) -> bool:
+    """Report whether all that a job needs has a place: whatever else waits is surplus."""
+    return job.is_ready and job.roles_ready() and job.sub_jobs_ready()
 
 
 def _needs_are_known(ssn: Questions) -> bool:

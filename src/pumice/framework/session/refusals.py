@@ -37,7 +37,7 @@ class Stage(StrEnum):
     BIND = "bind"
     """What must be done before a bind could not be prepared."""
     REFUSED = "refused"
-    """A bind was refused, or a cycle failed at it: it is tried again later."""
+    """A bind was refused, a cycle failed at it, or it lost surplus too often: it is tried again later."""
     EVICTION = "eviction"
     """A plan to make room for it was refused."""
     UNSEEN = "unseen"
@@ -74,6 +74,7 @@ def stage_of_invalid(said: Verdict) -> Stage:
         ReasonCode.TOPOLOGY_NOT_MET: Stage.TOPOLOGY,
         ReasonCode.BIND_REFUSED: Stage.REFUSED,
         ReasonCode.SET_ASIDE: Stage.REFUSED,
+        ReasonCode.SURPLUS_PAUSED: Stage.REFUSED,
     }
     return stages.get(said.reason, Stage.VALID)
 

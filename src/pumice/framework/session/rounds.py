@@ -1,9 +1,16 @@
-"""Rounds of evictions: jobs that are evicted for each other in turn lose work and win nothing.
+"""What is remembered of evictions, so that they end: who was evicted for whom, and how often a job lost pods.
+
+Rounds of evictions: jobs that are evicted for each other in turn lose work and win nothing.
 
 A job that lately lost a place to another does not get one back from it by an eviction, nor from whom that one lost his
 to, by any way round: it waits as if those could not be evicted (`not_back_from`). That holds for some minutes, and each
 time that a round is closed all the same, later, for twice as long. So evictions in turn become rare, whatever plugins
 say who may go for whom. Both is told: that somebody is spared for it, and that a round was closed.
+
+Lost surplus: a job whose surplus is evicted for ever new jobs, and placed again in between, loses work although no
+round closes. After four such losses within an hour, no more than the minimum of the job is placed for 10 minutes
+(`surplus_pause`). A further loss less than an hour after a pause doubles it, up to 30 minutes. Seven losses therefore
+never lie within one hour: pauses of 10, 20 and 30 minutes take that long. The gang itself is placed at any time.
 """
 
 from __future__ import annotations
@@ -16,8 +23,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
 from pumice.model.job import Job
+from pumice.model.reason import Verdict, reject
+from pumice.words import counted
 
 if TYPE_CHECKING:
+    from pumice.framework.session.questions import Questions
     from pumice.framework.session.session import Session
 
 HOLD: Final = 600.0
@@ -28,6 +38,12 @@ _REMEMBERED: Final = 4.0
 """An eviction is forgotten after so many times that long."""
 _MOST: Final = 10_000
 """So many jobs that were evicted are remembered."""
+HOUR: Final = 3600.0
+"""The seconds for which a loss counts."""
+_TOO_OFTEN: Final = 4
+"""So many losses within an hour begin a pause. With a larger number more than six would be possible in an hour."""
+_FIRST_PAUSE: Final = 600.0
+_LONGEST_PAUSE: Final = 1800.0
 _HELP: Final = "See the order of jobs, and what plugins let go"
 
 
@@ -56,15 +72,47 @@ Turns = dict[str, dict[str, Turn]]
 """The job that was evicted -> the one that it was evicted for -> when."""
 
 
+class Losses(NamedTuple):
+    """When a job lost pods to other jobs: at most one loss between two placements of it."""
+
+    times: tuple[float, ...]
+    """Those of the hour before the last loss, the last included."""
+    pause: float = 0.0
+    """For how many seconds after the last loss no surplus is placed."""
+    placed: bool = False
+    """Report whether a pod of the job was placed since the last loss."""
+
+    @property
+    def until(self) -> float:
+        """When surplus may be placed again."""
+        return self.times[-1] + self.pause
+
+    def and_now(self, now: float) -> Losses:
+        """The same with a loss now."""
+        times = (*(at for at in self.times if at > now - HOUR), now)
+        if self.pause and now < self.until + HOUR:
+            return Losses(times, min(2 * self.pause, _LONGEST_PAUSE))
+        return Losses(times, _FIRST_PAUSE if len(times) >= _TOO_OFTEN else 0.0)
+
+    def moved_back(self, by: float) -> Losses:
+        """The same after the clock was set back."""
+        return self._replace(times=tuple(at - by for at in self.times))
+
+
 def copied(turns: Turns) -> Turns:
     """One that stays as this is now."""
     return {evicted: dict(helped) for evicted, helped in turns.items()}
 
 
+def _bounded(ssn: Questions) -> bool:
+    """Report whether evictions are to end."""
+    return not ssn.compat.evictions_in_turn
+
+
 def not_back_from(ssn: Session, job: Job) -> Collection[str]:
     """The jobs that are not evicted for this one: by an eviction, directly or round others, it lost a place to them."""
     turns = ssn.runtime.turns
-    if job.uid not in turns or ssn.compat.evictions_in_turn:
+    if job.uid not in turns or not _bounded(ssn):
         return ()
     now = ssn.state.now
     ssn.wake_at(min((t.until for helped in turns.values() for t in helped.values() if now < t.until), default=math.inf))
@@ -150,3 +198,39 @@ def _ways(turns: Turns, start: str, now: float | None = None) -> dict[str, list[
                 reached.append(helped)
     del ways[start]
     return ways
+
+
+# -- lost surplus ---------------------------------------------------------------------------------------------------
+def surplus_pause(ssn: Questions, job: Job) -> Verdict | None:
+    """Return why surplus of a job is not placed for now; None if it may be placed.
+
+    The caller asks only about a job that has all that its gang needs.
+    """
+    known = ssn.runtime.losses.get(job.uid)
+    if known is None or not _bounded(ssn) or ssn.state.now >= known.until:
+        return None
+    ssn.wake_at(known.until)
+    text = (
+        f"lost pods beyond its minimum again and again, {counted(len(known.times), 'time')} within the last hour; "
+        f"the next are placed {known.pause / 60:.0f} minutes after the last loss"
+    )
+    return reject(text, ReasonCode.SURPLUS_PAUSED)
+
+
+def note_losses(ssn: Session, pairs: Iterable[tuple[str, str]]) -> None:
+    """Count a loss for each job of which a pod is evicted for another job, if a pod of it was placed since the last."""
+    losses, now = ssn.runtime.losses, ssn.state.now
+    for uid in sorted({evicted for evicted, helped in pairs if evicted and helped != evicted}):
+        known = losses.pop(uid, Losses((), placed=True))  # the job that lost last stands last
+        losses[uid] = known.and_now(now) if known.placed else known
+    while losses and (len(losses) > _MOST or next(iter(losses.values())).until <= now - HOUR):
+        del losses[next(iter(losses))]
+
+
+def note_placed(ssn: Session, jobs: Iterable[str]) -> None:
+    """Note that pods of jobs were placed: their next eviction is another loss."""
+    losses = ssn.runtime.losses
+    for uid in jobs:
+        known = losses.get(uid)
+        if known is not None and not known.placed:
+            losses[uid] = known._replace(placed=True)

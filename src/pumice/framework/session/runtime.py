@@ -10,7 +10,7 @@ from pumice.engine.hypernodes import HyperNodeTree
 from pumice.engine.views import ViewCache
 from pumice.framework.points.health import Health
 from pumice.framework.session.pending_queue import PendingQueue
-from pumice.framework.session.rounds import Turns
+from pumice.framework.session.rounds import Losses, Turns
 
 if TYPE_CHECKING:
     from pumice.framework.session.nominations import Nomination
@@ -35,6 +35,8 @@ class Runtime:
     nominations: dict[str, Nomination] = field(default_factory=dict)
     turns: Turns = field(default_factory=dict)
     """Who was evicted for whom lately."""
+    losses: dict[str, Losses] = field(default_factory=dict)
+    """Job -> when it lost pods to other jobs within an hour; the job that lost last stands last."""
     cycle: int = 0
     hyper_nodes: tuple[object, HyperNodeTree] | None = None
     """The tree of hyper-nodes, with what it was made of."""

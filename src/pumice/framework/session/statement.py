@@ -12,7 +12,7 @@ from pumice.framework.points.binds import Unprepared
 from pumice.framework.points.table import BIND_REQUEST_MUTATE, GPU_ORDER
 from pumice.framework.session.nominations import nominate
 from pumice.framework.session.refusals import Stage
-from pumice.framework.session.rounds import note_lost
+from pumice.framework.session.rounds import note_losses, note_lost, note_placed
 from pumice.model.intents import Bind, Choice, Evict, Nominate
 from pumice.model.job import Job
 from pumice.model.node import Node
@@ -217,11 +217,15 @@ class Statement:
             ssn.outcome.refuse(job, Stage.BIND, exc.text, exc.plugin)
             return False
         operations, self.operations = self.operations, []
+        if ssn.runtime.losses:
+            note_placed(ssn, {op.task.job_key for op in operations if op.kind is OperationKind.ALLOCATE})
         if len(operations) > 1 and not prepared and self._bind_together(operations):
             return True
         evictions = [op for op in operations if op.kind is OperationKind.EVICT]
         if evictions:
-            note_lost(ssn, ((op.task.job_key, op.for_task.job_key) for op in evictions if op.for_task is not None))
+            lost = {(op.task.job_key, op.for_task.job_key) for op in evictions if op.for_task is not None}
+            note_lost(ssn, lost)
+            note_losses(ssn, lost)
         freed = {op.task.job_key for op in evictions} if holds else ()
         for op in operations:
             if op.kind is OperationKind.ALLOCATE:

@@ -9,7 +9,7 @@ from pumice.framework.plugin import Action
 from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
 from pumice.kai.search import ordering, placing
-from pumice.kai.search.helping import waiting
+from pumice.kai.search.helping import paused, waiting
 from pumice.kai.search.ordering import WorkOrder
 from pumice.kai.search.placing import Placer
 from pumice.kai.view.jobs import JobView
@@ -34,7 +34,11 @@ class KaiAllocate(Action):
         _tell_incomplete(world)
         order = WorkOrder(world, waiting(world, evicting=False), depth=world.settings.depth.get(self.name))
         while order:
-            _place(world, placer, order, order.pop())
+            job = order.pop()
+            if (said := paused(world, job)) is not None:
+                ssn.outcome.refuse(job.job, Stage.REFUSED, said)
+                continue
+            _place(world, placer, order, job)
 
 
 def _place(world: KaiWorld, placer: Placer, order: WorkOrder, job: JobView) -> None:
@@ -59,15 +63,18 @@ def _tell_incomplete(world: KaiWorld) -> None:
     odd = {key for kind, key in world.state.problems if kind == "Pod"}
     wrong = {j for j in world.jobs.values() if any(t.task.key in odd for t in j.tasks.values())} if odd else set()
     for job in world.kept.waiting.values() if not wrong else world.jobs.values():
-        if paused := world.state.pauses(job.job.uid):
-            world.ssn.outcome.refuse(job.job, Stage.REFUSED, reject(paused.text, paused.code))
+        if stopped := world.state.pauses(job.job.uid):
+            world.ssn.outcome.refuse(job.job, Stage.REFUSED, reject(stopped.text, stopped.code))
+            continue
+        if (said := paused(world, job)) is not None:
+            world.ssn.outcome.refuse(job.job, Stage.REFUSED, said)
             continue
         lacks = job.pending and not job.ready
         if not lacks and not job.unknown and job not in wrong:
             continue
-        said = unready(job) if lacks else ""
+        missing = unready(job) if lacks else ""
         why = unreadable(job) if job in wrong else ""
-        text = "; ".join(filter(None, (said, strays(job), why)))
+        text = "; ".join(filter(None, (missing, strays(job), why)))
         if text:
             code = ReasonCode.INVALID if why or job.job.problem else ReasonCode.NOT_ENOUGH_TASKS
             world.ssn.outcome.refuse(job.job, Stage.VALID, reject(text, code))

@@ -7,6 +7,7 @@ from typing import Final, cast
 
 from pumice.framework.points import table as t
 from pumice.framework.session.refusals import Stage
+from pumice.framework.session.rounds import surplus_pause
 from pumice.framework.session.session import Session
 from pumice.kai.search import ordering, placing, solver
 from pumice.kai.search.ordering import WorkOrder
@@ -31,9 +32,17 @@ def waiting(world: KaiWorld, *, evicting: bool, preemptible_only: bool = False) 
         if job.pending
         and job.ready
         and not world.state.pauses(job.job.uid)
+        and paused(world, job) is None
         and not (preemptible_only and not job.preemptible)
         and not (evicting and delayed(world, job))
     ]
+
+
+def paused(world: KaiWorld, job: JobView) -> Verdict | None:
+    """Return why surplus of a job is not placed for now; None if whatever waits of it may be placed."""
+    if job.job.uid not in world.ssn.runtime.losses or not job.gang_satisfied:
+        return None
+    return surplus_pause(world.ssn, job.job)
 
 
 def delayed(world: KaiWorld, job: JobView) -> bool:
