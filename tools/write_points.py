@@ -1,4 +1,4 @@
-"""Writes what follows from the table of extension points: ``python tools/write_points.py``."""
+"""Writes what follows from the table of points and the declared arguments: ``python tools/write_points.py``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, get_args, get_origin
 
+from pumice.framework.arguments import Argument
 from pumice.framework.docs import Who, points_table
 from pumice.framework.points import FLAGS, POINTS, OnFailure, Point, table
 from pumice.framework.points.point import HINTS
@@ -18,8 +19,8 @@ from pumice.scheduler.assembly import who
 ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
 REGISTRATION: Final = ROOT / "src/pumice/framework/points/registration.py"
-BEGIN: Final = "<!-- points: made by tools/write_points.py -->"
-END: Final = "<!-- points: end -->"
+BEGIN: Final = "<!-- {}: made by tools/write_points.py -->"
+END: Final = "<!-- {}: end -->"
 WIDTH: Final = 120
 
 
@@ -56,11 +57,34 @@ def with_table(page: str, who: Who) -> str:
 
     :raises ValueError: the page has no markers.
     """
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    return _between(page, "points", points_table(who))
+
+
+def with_arguments(page: str, arguments: Sequence[Argument[Any]]) -> str:
+    """A page of a plugin with the table of its arguments put between its markers; one without arguments has neither.
+
+    :raises ValueError: the page has no markers, or has them in vain.
+    """
+    if not arguments:
+        if BEGIN.format("arguments") in page:
+            raise ValueError("the plugin declares no arguments")
+        return page
+    rows = [(f"`{one.name}`", one.written_default, one.kind, one.doc) for one in arguments]
+    return _between(page, "arguments", _table(["name", "default", "value", "meaning"], rows))
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows)])
+
+
+def _between(page: str, what: str, text: str) -> str:
+    opening, closing = BEGIN.format(what), END.format(what)
+    before, begin, rest = page.partition(opening)
+    _, end, after = rest.partition(closing)
     if not begin or not end:
-        raise ValueError(f"the page must have the lines {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{points_table(who)}\n{END}{after}"
+        raise ValueError(f"the page must have the lines {opening} and {closing}")
+    return f"{before}{opening}\n{text}\n{closing}{after}"
 
 
 def _section(p: Point[..., Any, Any], who: Who) -> str:
@@ -242,12 +266,15 @@ def _call(head: str, parts: Sequence[str], tail: str) -> list[str]:
 
 
 def main() -> None:
-    """Bring the registration methods, the reference page and the guide's table up to date."""
+    """Bring the registration methods, the reference page, the guide's table and the plugins' pages up to date."""
     REGISTRATION.write_text(registration_module())
     everybody = who(Registry())
     (DOCS / "reference" / "points.md").write_text(points_page(everybody))
     guide = DOCS / "guides" / "plugin-development.md"
     guide.write_text(with_table(guide.read_text(), everybody))
+    for name, info in Registry().plugins.items():
+        page = DOCS / "plugins" / f"{name}.md"
+        page.write_text(with_arguments(page.read_text(), info.arguments or ()))
 
 
 if __name__ == "__main__":

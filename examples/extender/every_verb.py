@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pumice import Arguments, Event, EventHandler, Job, Node, Plugin, Queue, Session, Task, Unfit
+from pumice import Argument, Event, EventHandler, Job, Node, Plugin, Queue, Session, Task, Unfit
 
 GPU = "nvidia.com/gpu"
 
@@ -13,15 +13,11 @@ class FairGpus(Plugin):
     """Keeps a namespace from taking a whole GPU node, and lets only cheaper tasks be victims."""
 
     name = "fair-gpus"
-    arguments_read = ("limit",)
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self.limit = arguments.int("limit", 3)
-        self.held: Counter[tuple[str, str]] = Counter()
+    limit = Argument(3, "GPUs of one node that a namespace may hold.")
 
     def on_session_open(self, ssn: Session) -> None:
         """Count what namespaces hold; the snapshot came with the call that opened the session."""
+        self.held: Counter[tuple[str, str]] = Counter()
         for node in ssn.nodes.values():
             for task in node.tasks.values():
                 self.held[node.name, task.namespace] += int(task.requests[GPU])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pumice import Arguments, Event, EventHandler, Plugin, Session
+from pumice import Argument, Event, EventHandler, Plugin, Session
 
 LABEL = "licence"
 
@@ -11,14 +11,11 @@ class Licences(Plugin):
     """Objects to a placement when no licence is left; the placement is then undone."""
 
     name = "licences"
-    arguments_read = ("licences",)
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self.left = arguments.int("licences", 2)
+    licences = Argument(2, "How many there are.")
 
     def on_session_open(self, ssn: Session) -> None:
         """Running tasks of the snapshot hold licences already."""
+        self.left = self.licences
         for job in ssn.jobs.values():
             self.left -= sum(1 for task in job.tasks.values() if LABEL in task.labels and task.status.is_held)
         ssn.add_event_handler(EventHandler(allocate=self.allocated, deallocate=self.deallocated))

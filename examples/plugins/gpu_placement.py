@@ -1,17 +1,13 @@
 """GPUs: a predicate, a score by utilisation, and an order of the devices of a node that packs."""
 
-from pumice import Arguments, Node, Plugin, Scope, Task, Unfit, scope
+from pumice import Argument, Node, Plugin, Scope, Task, Unfit, scope
 
 
 class GpuPlacement(Plugin):
-    """Fills GPU nodes, and the devices of a node, one after the other. Argument: ``weight`` (1) of the node score."""
+    """Fills GPU nodes, and the devices of a node, one after the other."""
 
     name = "gpu-placement"
-    arguments_read = ("weight",)
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self.weight = arguments.float("weight", 1)
+    weight = Argument(1.0, "Weight of the node score.")
 
     @scope(Scope.NODE)
     def predicate(self, task: Task, node: Node) -> None:

@@ -1,17 +1,13 @@
 """The first plugin of the developer guide: job order, predicate and node order in one class."""
 
-from pumice import Arguments, Job, Node, Plugin, Session, Task, Unfit
+from pumice import Argument, Job, Node, Plugin, Session, Task, Unfit
 
 
 class MyPlugin(Plugin):
     """Jobs by priority, only nodes with the label ``my-label``, fuller nodes first."""
 
     name = "myplugin"
-    arguments_read = ("weight",)
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self.weight = arguments.float("weight", 1)
+    weight = Argument(1.0, "Weight of the score.")
 
     def on_session_open(self, ssn: Session) -> None:
         ssn.add_job_order_fn(self.name, self.job_order_by_priority)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from pumice import Arguments, Event, EventHandler, Plugin, Session
+from pumice import Event, EventHandler, Plugin, Session
 
 METRIC = "namespace_allocated_pods"
 
@@ -11,13 +11,9 @@ class NamespaceAllocationTracker(Plugin):
     """Counts the pods that each namespace is given, and publishes the counts when the session closes."""
 
     name = "namespace-allocation-tracker"
-    arguments_read = ()
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self.pods: Counter[str] = Counter()
 
     def on_session_open(self, ssn: Session) -> None:
+        self.pods: Counter[str] = Counter()
         ssn.add_event_handler(EventHandler(allocate=self.allocated, deallocate=self.deallocated))
 
     def allocated(self, event: Event) -> None:

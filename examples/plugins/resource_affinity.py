@@ -1,24 +1,17 @@
 """Keep jobs near the resources they prefer: a group of nodes named by an annotation."""
 
-from pumice import Arguments, Node, Plugin, Scope, Task, Unfit, scope
+from pumice import Argument, Node, Plugin, Scope, Task, Unfit, scope
 
 PREFERRED_GROUP = "volcano.sh/preferred-node-group"
 NODE_GROUP = "volcano.sh/node-group"
 
 
 class ResourceAffinity(Plugin):
-    """Prefers (or, with ``require-match``, demands) nodes of the group that the job's annotation names.
-
-    Arguments: ``prefer-weight`` (10), a match scores ten times as much; ``require-match`` (false).
-    """
+    """Prefers (or, with ``require-match``, demands) nodes of the group that the job's annotation names."""
 
     name = "resource-affinity"
-    arguments_read = ("prefer-weight", "require-match")
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self.prefer_weight = arguments.float("prefer-weight", 10)
-        self.require_match = arguments.bool("require-match", False)
+    prefer_weight = Argument(10.0, "A node of the group scores ten times as much.", name="prefer-weight")
+    require_match = Argument(False, "Other nodes take no tasks of the job.", name="require-match")
 
     @scope(Scope.STATIC)
     def predicate(self, task: Task, node: Node) -> None:

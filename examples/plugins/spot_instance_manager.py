@@ -1,22 +1,15 @@
 """Spot nodes may vanish: keep jobs that must not be interrupted off them, and fill regular nodes first."""
 
-from pumice import Arguments, Job, Node, Plugin, Scope, Session, Task, Unfit
+from pumice import Argument, Job, Node, Plugin, Scope, Session, Task, Unfit
 
 
 class SpotInstanceManager(Plugin):
-    """Jobs that are not preemptible stay off spot nodes; regular nodes score higher for everybody.
-
-    Arguments: ``label`` (``kai.scheduler/instance-type``), ``value`` (``spot``), ``score`` (1000, for regular nodes).
-    """
+    """Jobs that are not preemptible stay off spot nodes; regular nodes score higher for all jobs."""
 
     name = "spot-instance-manager"
-    arguments_read = ("label", "score", "value")
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self.label = arguments.str("label", "kai.scheduler/instance-type")
-        self.value = arguments.str("value", "spot")
-        self.score = arguments.float("score", 1000)
+    label = Argument("kai.scheduler/instance-type", "The label of spot nodes.")
+    value = Argument("spot", "Its value.")
+    score = Argument(1000.0, "The score of regular nodes.")
 
     def on_session_open(self, ssn: Session) -> None:
         # KAI's form: no name, and a predicate that also takes the job

@@ -1,17 +1,13 @@
 """Small requests fill nodes that are in use already, so that whole nodes stay free: ten lines of policy."""
 
-from pumice import Arguments, Node, Plugin, Scope, Task, scope
+from pumice import Argument, Node, Plugin, Scope, Task, scope
 
 
 class TidyGpus(Plugin):
-    """Prefers, for tasks that ask for GPUs, the node with the most GPUs in use. Argument: ``weight`` (10)."""
+    """Prefers, for tasks that ask for GPUs, the node with the most GPUs in use."""
 
     name = "tidy-gpus"
-    arguments_read = ("weight",)
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self.weight = arguments.float("weight", 10)
+    weight = Argument(10.0, "Weight of the score.")
 
     @scope(Scope.NODE)
     def node_order(self, task: Task, node: Node) -> float:

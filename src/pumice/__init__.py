@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pumice.engine.scope import Scope, scope
     from pumice.engine.views import same_class
     from pumice.errors import InvalidInput, PluginError, PluginLoadError, PumiceError
-    from pumice.framework.plugin import Action, Arguments, Event, EventHandler, Plugin
+    from pumice.framework.plugin import Action, Argument, ArgumentMap, Arguments, Event, EventHandler, Plugin
     from pumice.framework.registry import register_plugin_builder
     from pumice.framework.session.session import Session
     from pumice.model.job import Job
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Action",
+    "Argument",
+    "ArgumentMap",
     "Arguments",
     "Event",
     "EventHandler",
@@ -57,7 +59,7 @@ _HOME = {
     "pumice.engine.rows": ("NodeRows",),
     "pumice.engine.scope": ("Scope", "scope"),
     "pumice.errors": ("InvalidInput", "PluginError", "PluginLoadError", "PumiceError"),
-    "pumice.framework.plugin": ("Action", "Arguments", "Event", "EventHandler", "Plugin"),
+    "pumice.framework.plugin": ("Action", "Argument", "ArgumentMap", "Arguments", "Event", "EventHandler", "Plugin"),
     "pumice.framework.registry": ("register_plugin_builder",),
     "pumice.framework.session.session": ("Session",),
     "pumice.model.job": ("Job",),

@@ -62,7 +62,12 @@ def test_a_plugin_is_shown_with_the_points_at_which_it_answers(pumice: Pumice) -
 def test_plugins_lists_what_each_reads(pumice: Pumice) -> None:
     listed = {p["name"]: p for p in pumice("plugin", "list", "-o", "json").data}
     assert listed["gang"]["arguments"] == []
-    assert "binpack.weight" in listed["binpack"]["arguments"]
+    assert {
+        "name": "binpack.cpu",
+        "default": "1",
+        "value": "whole number, at least 0, else the default",
+        "meaning": "Weight of cpu.",
+    } in (listed["binpack"]["arguments"])
     assert "binpack" in pumice("plugin", "list").out
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pumice.framework.arguments import declared_by
 from pumice.framework.registry import default_registry
 from pumice.testing import Scenario
 
@@ -22,7 +23,7 @@ def test_an_action_is_in_the_table_of_its_page(name: str) -> None:
     assert row, f"{name} has no row"
     if not name.startswith("kai/"):
         said = page if "see below" in row[0] else row[0]
-        assert [argument for argument in ACTIONS[name].arguments_read if f"`{argument}`" not in said] == []
+        assert [one.name for one in declared_by(ACTIONS[name]) if f"`{one.name}`" not in said] == []
 
 
 def test_the_action_of_the_page_places_gangs_and_reads_its_argument() -> None:

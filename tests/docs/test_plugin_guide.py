@@ -122,4 +122,4 @@ def test_every_row_of_the_names_table_is_true_and_its_names_of_go_are_hinted_at(
 
 def test_a_page_without_markers_is_refused() -> None:
     with pytest.raises(ValueError, match="the page must have the lines"):
-        with_table(TEXT.replace(END, ""), who(Registry()))
+        with_table(TEXT.replace(END.format("points"), ""), who(Registry()))

@@ -10,7 +10,7 @@ import yaml
 from extender_serving import Serving
 
 from pumice.config import from_data
-from pumice.extender.asking.settings import ARGUMENTS
+from pumice.extender.asking.settings import PATHS, SETTINGS
 from pumice.extender.protocol import PREEMPT, VERBS
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import catalogue_of
@@ -26,7 +26,9 @@ def test_arguments_have_one_table_and_the_page_leads_there() -> None:
     """The table is looked at with those of the other plugins: every argument, every default."""
     assert "(plugins/extender.md#arguments)" in PAGE
     assert re.findall(r"^\| `extender\.\w+", PAGE, re.MULTILINE) == []
-    assert {f"extender.{name}" for name in re.findall(r"`extender\.(\w+)`", PAGE)} <= set(ARGUMENTS)
+    assert {f"extender.{name}" for name in re.findall(r"`extender\.(\w+)`", PAGE)} <= {
+        one.name for one in (*SETTINGS, *PATHS)
+    }
 
 
 def test_every_verb_has_its_row() -> None:

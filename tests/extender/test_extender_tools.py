@@ -165,8 +165,8 @@ def test_the_replay_command_compares_an_extender_with_a_cassette(tmp_path: Path)
 def test_policies_are_found_by_name_and_by_file_with_their_arguments(tmp_path: Path) -> None:
     file = tmp_path / "my_policy.py"
     file.write_text(
-        "from pumice.framework.plugin import Plugin\n\n\n"
-        "class Mine(Plugin):\n    name = 'mine'\n    arguments_read = ('limit',)\n"
+        "from pumice import Argument, Plugin\n\n\n"
+        "class Mine(Plugin):\n    name = 'mine'\n    limit = Argument(1, 'How many.')\n"
     )
     settings = tmp_path / "conf.yaml"
     settings.write_text(

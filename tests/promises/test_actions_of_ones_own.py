@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from pumice import Action, Plugin, PumiceError, Session, TaskStatus
+from pumice import Action, Argument, Plugin, PumiceError, Session, TaskStatus
 from pumice.framework.registry import Registry
 from pumice.testing import Scenario
 
@@ -21,13 +21,12 @@ class FirstFit(Action):
     """Places what waits on the first node with room."""
 
     name = "first-fit"
-    arguments_read = ("most",)
+    most = Argument(100, "How many tasks it places at most.")
 
     def execute(self, ssn: Session) -> None:
-        most = ssn.action_arguments(self.name).int("most", 100)
         statement = ssn.statement()
         waiting = [task for job in ssn.jobs.values() for task in job.with_status(TaskStatus.PENDING).values()]
-        for task in sorted(waiting, key=lambda task: task.name)[:most]:
+        for task in sorted(waiting, key=lambda task: task.name)[: self.most]:
             fits = [node for node in ssn.nodes.values() if task.requests.less_equal(node.idle)]
             if fits:
                 statement.allocate(task, min(fits, key=lambda node: node.name))
@@ -66,9 +65,6 @@ USELESS: dict[str, tuple[Any, str]] = {
     "a generator": (action(execute=_yields), "nobody iterates"),
     "a constructor with parameters": (action(__init__=_needs), "is built without arguments"),
     "a constructor that raises": (action(__init__=_refuses), "ValueError: not today"),
-    "arguments as a text": (action(arguments_read="most"), "arguments_read must be a list of texts, got 'most'"),
-    "arguments as a number": (action(arguments_read=5), "arguments_read must be a list of texts, got 5"),
-    "no arguments": (action(arguments_read=None), "arguments_read must be a list of texts, got None"),
     "points by name": (action(asks=("predicate",)), "asks must be a list of points, got ('predicate',)"),
     "points as a number": (action(asks=7), "asks must be a list of points, got 7"),
     "another name": (action(name="other"), "its name is 'other', and that of its entry point 'odd'"),

@@ -14,12 +14,12 @@ from typing import Any, cast
 
 import pytest
 
-from pumice import Plugin, PumiceError, Scope, Session, register_plugin_builder, scope
+from pumice import Argument, Plugin, PumiceError, Scope, Session, scope
 from pumice.framework.loading import HOOKS
 from pumice.framework.points.point import HINTS
 from pumice.framework.points.registration import Registration
 from pumice.framework.points.table import POINTS
-from pumice.framework.registry import Registry, default_registry, set_default_registry
+from pumice.framework.registry import Registry
 from pumice.testing import Scenario
 
 METHODS = [name for name, _ in inspect.getmembers(Registration, inspect.isfunction) if name.startswith("add_")]
@@ -141,18 +141,10 @@ def test_what_is_offered_under_a_name_has_one(value: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("value", ["weight", 5, (1, 2), ["weight", None], b"weight"])
-def test_the_arguments_that_are_read_are_a_list_of_names(value: Any) -> None:
-    odd, rule = plugin(arguments_read=value), r"arguments_read must be a list of texts, got"
-    with pytest.raises(PumiceError, match=rule):
-        Scenario().node("n1").run(plugins=[odd])
-    before = default_registry()
-    set_default_registry(Registry())
-    try:
-        with pytest.raises(PumiceError, match=rule):
-            register_plugin_builder("odd", odd)
-    finally:
-        set_default_registry(before)
+@pytest.mark.parametrize("value", [None, {}, object(), b"weight"])
+def test_an_argument_whose_default_has_no_reader_is_refused_where_it_is_declared(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"Argument: a default such as .* needs read="):
+        Argument(value, "Nothing reads it.")
 
 
 def test_what_builds_a_plugin_returns_one_and_not_its_class() -> None:

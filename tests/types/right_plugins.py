@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice import (
-    Arguments,
+    Argument,
     Event,
     EventHandler,
     Job,
@@ -45,12 +45,8 @@ class Racks(Plugin):
     """A score with its arguments and a scope."""
 
     name = "racks"
-    arguments_read = ("weight", "racks")
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self.weight = arguments.float("weight", 1)
-        self.racks = arguments.list("racks")
+    weight = Argument(1.0, "Weight of the score.", minimum=0)
+    racks = Argument[list[str]]([], "The racks that it prefers.")
 
     @scope(Scope.STATIC)
     def node_order(self, task: Task, node: Node) -> float:

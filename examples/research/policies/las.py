@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pumice import Arguments, Job, Plugin, Session, Task
+from pumice import Argument, Job, Plugin, Session, Task
 
 GPU = "nvidia.com/gpu"
 
@@ -10,16 +10,12 @@ GPU = "nvidia.com/gpu"
 class Las(Plugin):
     """Orders jobs by level, then by submission. A job in a better level may preempt jobs in worse ones.
 
-    The service of a job is its GPUs times the time that it held them. Argument: ``thresholds`` in seconds of one GPU,
-    ascending; a job is in level 0 until it has had the first, in level 1 until the second, and so on.
+    The service of a job is its GPUs times the time that it held them. A job is in level 0 until it has had the first
+    threshold, in level 1 until the second, and so on.
     """
 
     name = "las"
-    arguments_read = ("thresholds",)
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self.thresholds = [float(text) for text in arguments.list("thresholds", ["3600", "36000"])]
+    thresholds = Argument(["3600", "36000"], "Ends of the levels, ascending.", unit="seconds of one GPU")
 
     def on_session_open(self, ssn: Session) -> None:
         memory = ssn.memory
@@ -37,7 +33,7 @@ class Las(Plugin):
 
     def level(self, job: Job) -> int:
         service = self.served.get(job.uid, 0.0)
-        return sum(service >= threshold for threshold in self.thresholds)
+        return sum(service >= float(threshold) for threshold in self.thresholds)
 
     def order(self, job: Job) -> tuple[int, float]:
         return self.level(job), job.creation

@@ -6,7 +6,7 @@ from pumice.framework.placing.leaving import bind_placed
 from pumice.framework.placing.serving import ASKS as SERVING_ASKS
 from pumice.framework.placing.serving import WAITS_FOR_RELEASE, Server, place_job
 from pumice.framework.placing.waiting_tasks import WaitingTasks
-from pumice.framework.plugin import Action
+from pumice.framework.plugin import Action, Argument
 from pumice.framework.points import table as points
 from pumice.framework.session.nominations import spared, that_give_way
 from pumice.framework.session.pending_queue import (
@@ -28,7 +28,7 @@ class Allocate(Action):
     """Places tasks until their job is ready, then one more per visit, so that surplus replicas compete fairly."""
 
     name = "allocate"
-    arguments_read = ("predicateErrorCacheEnable",)
+    remember = Argument(True, "Remember for equal tasks that they fit nowhere.", name="predicateErrorCacheEnable")
     asks = (points.JOB_VALID, *SERVING_ASKS)
 
     def execute(self, ssn: Session) -> None:
@@ -101,7 +101,7 @@ def _place(ssn: Session, queue: Queue, job: Job, tasks: WaitingTasks, remember: 
 
 
 def _remembers(ssn: Session) -> bool:
-    return ssn.action_arguments(Allocate.name).bool("predicateErrorCacheEnable", True)
+    return Allocate.remember.of(ssn.action_arguments(Allocate.name))
 
 
 def _hold_back(ssn: Session, queue: Queue, cursor: QueueCursor, job: Job) -> None:

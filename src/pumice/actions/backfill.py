@@ -6,7 +6,7 @@ from pumice.engine.fit_error import FitError
 from pumice.framework.placing.leaving import bind_placed
 from pumice.framework.placing.node_search import NodeSearch
 from pumice.framework.placing.waiting_tasks import nowhere, placeable
-from pumice.framework.plugin import Action
+from pumice.framework.plugin import Action, Argument
 from pumice.framework.points import table as points
 from pumice.framework.session.refusals import Stage
 from pumice.framework.session.search import ASKS as SEARCH_ASKS
@@ -22,7 +22,7 @@ class Backfill(Action):
     """Places best-effort tasks wherever the predicates permit, and binds them when their job is ready."""
 
     name = "backfill"
-    arguments_read = ("predicateErrorCacheEnable",)
+    remember = Argument(True, "Remember for equal tasks that they fit nowhere.", name="predicateErrorCacheEnable")
     asks = (
         *(points.PRE_PREDICATE, points.JOB_READY, points.JOB_VALID, points.QUEUE_ORDER, points.JOB_ORDER),
         *(points.TASK_ORDER, *SEARCH_ASKS, *STATEMENT_ASKS),
@@ -33,11 +33,10 @@ class Backfill(Action):
         ssn.reopen_best_effort()
         if not ssn.state.best_effort:
             return
-        remember = ssn.action_arguments(self.name).bool("predicateErrorCacheEnable", True)
         for job, tasks in self._jobs(ssn):
             statement = ssn.statement()
             for task in tasks:
-                self._place(ssn, job, task, statement, remember)
+                self._place(ssn, job, task, statement, self.remember)
             if not statement.operations:
                 continue
             ready = ssn.job_ready(job)

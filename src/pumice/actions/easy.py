@@ -39,7 +39,6 @@ class EasyBackfill(Action):
     """
 
     name = "easybackfill"
-    arguments_read = ()
     asks = (points.JOB_VALID, *SERVING_ASKS)
 
     def execute(self, ssn: Session) -> None:

@@ -9,7 +9,7 @@ from pumice.framework.evicting.gang_eviction import ASKS as EVICTION_ASKS
 from pumice.framework.evicting.gang_eviction import GangEviction, GangRules
 from pumice.framework.evicting.starving import ASKS as STARVING_ASKS
 from pumice.framework.evicting.starving import StarvingJobs
-from pumice.framework.plugin import Action
+from pumice.framework.plugin import Action, Argument
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.status import TaskStatus
@@ -21,17 +21,16 @@ class GangPreempt(Action):
     """Evicts bundles of tasks of jobs of lower priority: first what their gangs can spare, then whole gangs."""
 
     name = "gangpreempt"
-    arguments_read = ("maxDomains", "allowWholeBundle")
+    max_domains = Argument(
+        8, "In how many hyper-nodes it looks for victims.", name="maxDomains", minimum=1, lenient=True
+    )
+    whole = Argument(True, "Whole gangs may be evicted, too.", name="allowWholeBundle")
     asks = (*EVICTION_ASKS, *STARVING_ASKS)
 
     def execute(self, ssn: Session) -> None:
         """Serve every starving job once, best queue and best job first."""
-        arguments = ssn.action_arguments(self.name)
-        most = arguments.int("maxDomains", 8)
         rules = GangRules(self.name, "GangPreempt", (S.BOUND, S.RUNNING), _lesser(ssn), by_queue=False)
-        maker = GangEviction(
-            ssn, rules, max_domains=most if most > 0 else 8, whole=arguments.bool("allowWholeBundle", True)
-        )
+        maker = GangEviction(ssn, rules, max_domains=self.max_domains, whole=self.whole)
         starving = StarvingJobs(ssn, topology=True, worth=lambda job, _: maker.could_help(job), together=True)
         queues = starving.queues()
         while queues:

@@ -7,7 +7,7 @@ from pumice.framework.evicting.eviction import ASKS as EVICTION_ASKS
 from pumice.framework.evicting.eviction import RoomMaker
 from pumice.framework.evicting.starving import ASKS as STARVING_ASKS
 from pumice.framework.evicting.starving import StarvingJobs, may_preempt, waiting_tasks
-from pumice.framework.plugin import Action
+from pumice.framework.plugin import Action, Argument, Arguments
 from pumice.framework.points import table as points
 from pumice.framework.points.table import PREEMPTABLE
 from pumice.framework.session.nominations import held_by_others
@@ -25,28 +25,23 @@ class Preempt(Action):
     """Evicts within a queue: other jobs' tasks for a starving job, then lesser tasks of the starving job itself."""
 
     name = "preempt"
-    arguments_read = (
-        "predicateErrorCacheEnable",
-        "enableTopologyAwarePreemption",
-        "topologyAwarePreemptWorkerNum",
-        "minCandidateNodesPercentage",
-        "minCandidateNodesAbsolute",
-        "maxCandidateNodesAbsolute",
+    remember = Argument(True, "Remember for equal tasks that they fit nowhere.", name="predicateErrorCacheEnable")
+    aware = Argument(
+        False,
+        "Try the eviction of victims on candidate nodes, as kube-scheduler does.",
+        name="enableTopologyAwarePreemption",
     )
+    workers = Argument(16, "Has no effect.", name="topologyAwarePreemptWorkerNum", read=Arguments.get)
+    percentage = Argument(10, "Candidates of all nodes.", name="minCandidateNodesPercentage", unit="percent")
+    least = Argument(1, "At least so many candidates.", name="minCandidateNodesAbsolute")
+    most = Argument(100, "At most so many candidates.", name="maxCandidateNodesAbsolute")
     asks = (points.PREEMPTABLE, points.JOB_PIPELINED, *EVICTION_ASKS, *STARVING_ASKS)
 
     def execute(self, ssn: Session) -> None:
         """Serve every starving job once, best queue and best job first."""
-        arguments = ssn.action_arguments(self.name)
-        width = Width(
-            arguments.int("minCandidateNodesPercentage", 10),
-            arguments.int("minCandidateNodesAbsolute", 1),
-            arguments.int("maxCandidateNodesAbsolute", 100),
-        )
-        aware = arguments.bool("enableTopologyAwarePreemption", False)
-        remember = arguments.bool("predicateErrorCacheEnable", True)
-        maker = RoomMaker(ssn, self.name, PREEMPTABLE, asks_again=True, anywhere=True, remember=remember)
-        search: RoomMaker | DryRun = DryRun(ssn, maker, width) if aware else maker
+        width = Width(self.percentage, self.least, self.most)
+        maker = RoomMaker(ssn, self.name, PREEMPTABLE, asks_again=True, anywhere=True, remember=self.remember)
+        search: RoomMaker | DryRun = DryRun(ssn, maker, width) if self.aware else maker
         starving = StarvingJobs(
             ssn, topology=False, worth=lambda job, queue: maker.possible.could_help(job, queue, queue.name.__eq__)
         )

@@ -8,7 +8,7 @@ from pumice.framework.evicting.eviction_plan import spares
 from pumice.framework.evicting.possible import reclaimed_for
 from pumice.framework.evicting.starving import ASKS as STARVING_ASKS
 from pumice.framework.evicting.starving import StarvingJobs, never_preempts, waiting_tasks
-from pumice.framework.plugin import Action
+from pumice.framework.plugin import Action, Argument
 from pumice.framework.points import table as points
 from pumice.framework.points.table import RECLAIMABLE
 from pumice.framework.session.nominations import held_by_others
@@ -25,7 +25,7 @@ class Reclaim(Action):
     """Evicts running tasks of other, reclaimable queues for jobs of a queue that is below its share."""
 
     name = "reclaim"
-    arguments_read = ("predicateErrorCacheEnable",)
+    remember = Argument(True, "Has no effect.", name="predicateErrorCacheEnable")
     asks = (
         *(points.RECLAIMABLE, points.OVERUSED, points.PREEMPTIVE, points.JOB_PIPELINED),
         *(*EVICTION_ASKS, *STARVING_ASKS),

@@ -19,6 +19,7 @@ from pumice.errors import InvalidInput, PluginLoadError
 from pumice.words import counted
 
 if TYPE_CHECKING:
+    from pumice.framework.arguments import Argument
     from pumice.framework.docs import Who
     from pumice.framework.points import Point
     from pumice.framework.registry import PluginInfo, Registry
@@ -134,9 +135,15 @@ def _show(registry: Registry, name: str, as_data: bool) -> None:
             render.paragraph(text.strip().replace("``", ""), indent=2 + own)
         else:
             render.line()
+    if info.arguments:
+        render.line()
+    for one in info.arguments or ():
+        default = f"; default {one.written_default}" if one.written_default else ""
+        render.paragraph(f"{one.name}: {one.kind}{default}".replace("`", ""), indent=2)
+        render.paragraph(one.doc.replace("`", ""), indent=6)
     render.line()
     listed = "several times" if info.repeatable else "once"
-    silent = "nothing" if info.arguments_read == () else "nothing without arguments"
+    silent = "nothing" if info.arguments == () else "nothing without arguments"
     render.pairs([("answers", ", ".join(points) or silent), ("arguments", _arguments(info)), ("listed", listed)])
 
 
@@ -144,7 +151,7 @@ def _plugin_data(info: PluginInfo) -> dict[str, Any]:
     return {
         "name": info.name,
         "doc": inspect.cleandoc(info.doc),
-        "arguments": list(info.arguments_read) if info.arguments_read is not None else None,
+        "arguments": None if info.arguments is None else [_argument_data(one) for one in info.arguments],
         "repeatable": info.repeatable,
         "origin": info.origin,
     }
@@ -168,17 +175,23 @@ def _paragraphs(doc: str) -> list[str]:
     return found[1:]
 
 
+def _argument_data(one: Argument[Any]) -> dict[str, str]:
+    return {"name": one.name, "default": one.written_default, "value": one.kind, "meaning": one.doc}
+
+
 def _arguments(info: PluginInfo) -> str:
-    if info.arguments_read is None:
+    if info.arguments is None:
         return "(not declared)"
-    return ", ".join(info.arguments_read) or "none"
+    return counted(len(info.arguments), "argument") if info.arguments else "none"
 
 
 def _few_arguments(info: PluginInfo) -> str:
     """Return the arguments, or how to see them if they are many or too long for a narrow table."""
-    read = info.arguments_read or ()
+    if info.arguments is None:
+        return "(not declared)"
+    read = [one.name for one in info.arguments]
     if len(read) <= _FEW and all(len(name) < LONGEST_WORD for name in read):
-        return _arguments(info)
+        return ", ".join(read) or "none"
     return f"{counted(len(read), 'argument')}: pumice plugin show {info.name}"
 
 

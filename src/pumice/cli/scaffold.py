@@ -16,21 +16,14 @@ _PLUGIN = Template('''\
 
 from __future__ import annotations
 
-from pumice import Arguments, Node, Plugin, Scope, Task, Unfit, scope
+from pumice import Argument, Node, Plugin, Scope, Task, Unfit, scope
 
 
 class $cls(Plugin):
-    """Keeps nodes with a label for tasks of as many CPUs as it says, and fills the fullest of the others first.
-
-    Arguments: ``label`` ($name/at-least).
-    """
+    """Keeps nodes with a label for tasks of as many CPUs as it says, and fills the fullest of the others first."""
 
     name = "$name"
-    arguments_read = ("label",)
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self.label = arguments.str("label", "$name/at-least")
+    label = Argument("$name/at-least", "The label of nodes that are kept, with the least number of CPUs.")
 
     @scope(Scope.STATIC)  # the answer depends on the task's class and the node's labels alone
     def predicate(self, task: Task, node: Node) -> None:

@@ -10,7 +10,7 @@ from pumice.errors import MissingExtra, PumiceError
 from pumice.extender.asking.caller import Caller, CallFailed, ReplayCallers, call
 from pumice.extender.asking.calls import ExtenderSession
 from pumice.extender.asking.hooks import register
-from pumice.extender.asking.settings import ARGUMENTS, ExtenderSettings, Transport, read_settings
+from pumice.extender.asking.settings import PATHS, SETTINGS, ExtenderSettings, Transport, read_settings
 from pumice.extender.asking.writer import QuestionWriter
 from pumice.extender.dialects import DIALECTS
 from pumice.extender.protocol import BIND, JOB_ENQUEUEABLE, ON_SESSION_CLOSE, ON_SESSION_OPEN, VerbOutcome
@@ -38,7 +38,7 @@ class Extender(Plugin):
     """
 
     name = "extender"
-    arguments_read = ARGUMENTS
+    declared = (*SETTINGS, *PATHS)
     repeatable = True
 
     def __init__(self, arguments: Arguments) -> None:

@@ -1,21 +1,23 @@
-"""The arguments that a configuration gives a plugin or an action, read as what they should be."""
+"""Arguments of plugins and actions: declared by their classes, given by a configuration, checked and read."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Generic, Self, TypeVar, overload
 
 from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput, shown
 from pumice.framework.compat import Compat
+
+T = TypeVar("T")
 
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 class WrongArgument(InvalidInput):
-    """An argument is not of the kind that the plugin reads it as; *key* is its name."""
+    """A configuration gives an argument a value that its owner does not accept; *key* is the argument's name."""
 
     def __init__(self, key: str, text: str) -> None:
         super().__init__(text)
@@ -38,6 +40,11 @@ class Arguments(Mapping[str, Any]):
     def typed(self) -> bool:
         """Are they read as Volcano reads them?"""
         return self._typed
+
+    @property
+    def owner(self) -> builtins.str:
+        """The name of the plugin or action that the arguments are for."""
+        return self._owner
 
     def __getitem__(self, key: str) -> Any:
         return self._values[key]
@@ -124,11 +131,11 @@ class Arguments(Mapping[str, Any]):
             owner = f"{self._owner}: " if self._owner else ""
             raise WrongArgument(key, f"{owner}argument {key}: {error}") from None
 
-    def names(self, key: builtins.str) -> builtins.list[builtins.str]:
-        """Names in one text with commas; a YAML list too, where arguments are not typed."""
+    def names(self, key: builtins.str, default: Sequence[builtins.str] = ()) -> builtins.list[builtins.str]:
+        """Names in one text with commas; a YAML list too, if arguments are not typed."""
         if self._typed and not isinstance(self._values.get(key), str):
-            return []
-        return self.list(key)
+            return [*default]
+        return self.list(key, default)
 
     def list(self, key: builtins.str, default: Sequence[builtins.str] = ()) -> list[builtins.str]:
         """A list of text: a YAML list, or one string with commas."""
@@ -146,3 +153,219 @@ class Arguments(Mapping[str, Any]):
 def arguments_of(values: Mapping[str, Any], owner: str, compat: Compat) -> Arguments:
     """Arguments of something that comes with Pumice, read as the switches say."""
     return Arguments(values, owner, typed=compat.typed_arguments)
+
+
+# -- declarations -----------------------------------------------------------------------------------------------------
+class Argument(Generic[T]):
+    """An argument that a plugin or an action declares, as an attribute of its class.
+
+    The attribute of an object is the value: what the configuration gives, or the default. The type of the default says
+    how a value is read; *read* reads anything else, such as ``Arguments.seconds`` or ``Arguments.names``. A value
+    outside of *minimum*, *maximum* and *choices* is an error; if *lenient*, the default is used and a warning says so,
+    as Volcano does without one. ``*name*`` is what a configuration writes, else the name of the attribute. *values* and
+    *unit* are words for the documentation.
+    """
+
+    def __init__(
+        self,
+        default: T,
+        doc: str,
+        *,
+        name: str = "",
+        minimum: float | None = None,
+        maximum: float | None = None,
+        choices: Sequence[str] = (),
+        unit: str = "",
+        values: str = "",
+        lenient: bool = False,
+        read: Callable[[Arguments, str, T], T] | None = None,
+    ) -> None:
+        self.default, self.doc, self.name = default, doc, name
+        self.minimum, self.maximum, self.choices, self.lenient = minimum, maximum, tuple(choices), lenient
+        self.unit, self._values, self._attribute = unit, values, name
+        self._read: Callable[[Arguments, str, Any], Any] = read or _reader(default)
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        self.name, self._attribute = self.name or attribute, attribute
+
+    @overload
+    def __get__(self, owner: None, cls: type) -> Self: ...
+    @overload
+    def __get__(self, owner: object, cls: type) -> T: ...
+    def __get__(self, owner: object | None, cls: type) -> Self | T:
+        if owner is None:
+            return self
+        arguments = getattr(owner, "arguments", None)
+        if not isinstance(arguments, Arguments):
+            text = f"{cls.__name__}.{self._attribute}: has no value before super().__init__(arguments) was called"
+            raise AttributeError(text)
+        value = vars(owner)[self._attribute] = self.of(arguments)
+        return value
+
+    @property
+    def prefix(self) -> str:
+        """What the names of an `ArgumentMap` begin with; of any other argument nothing."""
+        return ""
+
+    def of(self, arguments: Arguments) -> T:
+        """The value among *arguments*, or the default.
+
+        :raises WrongArgument: it is not of the kind, or outside of the bounds.
+        """
+        value = self._one(arguments, self.name)
+        return self.default if self._outside(arguments, self.name, value) else value
+
+    def ignored(self, arguments: Arguments) -> list[tuple[str, str]]:
+        """The given values in the place of which the default is used: the name of each, and a sentence about it."""
+        return self._ignored(arguments, self.name)
+
+    def _one(self, arguments: Arguments, key: str) -> T:
+        try:
+            value: T = self._read(arguments, key, self.default)
+        except WrongArgument:
+            raise
+        except InvalidInput as exc:
+            raise WrongArgument(key, str(exc)) from exc
+        return value
+
+    def _ignored(self, arguments: Arguments, key: str) -> list[tuple[str, str]]:
+        outside = self._outside(arguments, key, self._one(arguments, key))
+        return [(key, f"{outside}; {_written(self.default)} is used")] if outside else []
+
+    def _outside(self, arguments: Arguments, key: str, value: Any) -> str:
+        """Which bound a value breaks, in words; nothing if it breaks none.
+
+        :raises WrongArgument: it breaks one, and the argument is not lenient.
+        """
+        if key not in arguments or value == self.default:
+            return ""
+        rule = ""
+        if self.choices and value not in self.choices:
+            rule = " or ".join(choice for choice in self.choices if choice)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            if self.minimum is not None and value < self.minimum:
+                rule = f"at least {self.minimum:g}"
+            elif self.maximum is not None and value > self.maximum:
+                rule = f"at most {self.maximum:g}"
+        if not rule:
+            return ""
+        owner = f"{arguments.owner}: " if arguments.owner else ""
+        text = f"{owner}argument {key}: must be {rule}, got {shown(arguments[key])}"
+        if not self.lenient:
+            raise WrongArgument(key, text)
+        return text
+
+    @property
+    def kind(self) -> str:
+        """What a value is, in words: ``whole number, at least 0``."""
+        if self.choices:
+            return " or ".join(f"`{choice}`" for choice in self.choices if choice)
+        kinds = _KINDS.get(self._read, "") if self._values == "" else self._values
+        bounds = [f"at least {self.minimum:g}"] if self.minimum is not None else []
+        bounds += [f"at most {self.maximum:g}"] if self.maximum is not None else []
+        bounds += ["else the default"] if self.lenient else []
+        return ", ".join([f"{kinds} ({self.unit})" if self.unit else kinds, *bounds])
+
+    @property
+    def written_default(self) -> str:
+        """The default as a configuration would write it; nothing if it is empty or no plain value."""
+        if self.kind.startswith("duration") and isinstance(self.default, (int, float)):
+            return _duration(self.default)
+        return _written(self.default)
+
+
+class ArgumentMap(Argument[T]):
+    """Arguments of one kind whose names begin alike, ``binpack.resources.<name>``.
+
+    The attribute of an object is a mapping from the rest of each given name to the value; the default is that of a name
+    which is not in it.
+    """
+
+    @overload  # type: ignore[override]  # a mapping in the place of one value
+    def __get__(self, owner: None, cls: type) -> Self: ...
+    @overload
+    def __get__(self, owner: object, cls: type) -> Mapping[str, T]: ...
+    def __get__(self, owner: object | None, cls: type) -> Any:
+        return super().__get__(owner, cls)
+
+    @property
+    def prefix(self) -> str:
+        """What the names begin with."""
+        return self.name.partition("<")[0]
+
+    def of(self, arguments: Arguments) -> Any:
+        """The given values by the rest of their names.
+
+        :raises WrongArgument: one is not of the kind, or outside of the bounds.
+        """
+        found = {}
+        for key in self._given(arguments):
+            value = self._one(arguments, key)
+            found[key.removeprefix(self.prefix)] = self.default if self._outside(arguments, key, value) else value
+        return found
+
+    def ignored(self, arguments: Arguments) -> list[tuple[str, str]]:
+        """The given values in the place of which the default is used."""
+        return [line for key in self._given(arguments) for line in self._ignored(arguments, key)]
+
+    def _given(self, arguments: Arguments) -> list[str]:
+        return [key for key in arguments if key.startswith(self.prefix) and key != self.prefix]
+
+
+def declared_by(cls: Any) -> tuple[Argument[Any], ...]:
+    """The arguments that a class and its bases declare, those of the bases first: attributes, and tuples of them."""
+    found: dict[str, Argument[Any]] = {}
+    for base in reversed(cls.__mro__ if isinstance(cls, type) else ()):
+        for value in vars(base).values():
+            for one in value if isinstance(value, tuple) else (value,):
+                if isinstance(one, Argument):
+                    found[one.name] = one
+    return tuple(found.values())
+
+
+_READERS: dict[type, Callable[[Arguments, str, Any], Any]] = {
+    bool: Arguments.bool,
+    int: Arguments.int,
+    float: Arguments.float,
+    str: Arguments.str,
+    list: Arguments.list,
+    tuple: Arguments.list,
+}
+_KINDS: dict[Any, str] = {
+    Arguments.bool: "true or false",
+    Arguments.int: "whole number",
+    Arguments.float: "number",
+    Arguments.str: "text",
+    Arguments.list: "list of texts",
+    Arguments.names: "list of texts",
+    Arguments.seconds: "duration",
+    Arguments.get: "anything",
+}
+
+
+def _reader(default: object) -> Callable[[Arguments, str, Any], Any]:
+    try:
+        return _READERS[type(default)]
+    except KeyError:
+        raise TypeError(f"Argument: a default such as {shown(default)} needs read=, which reads a value") from None
+
+
+def _written(default: object) -> str:
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, (int, float)):
+        return f"{default:g}"
+    if isinstance(default, (list, tuple)) and all(isinstance(part, str) for part in default):
+        return ", ".join(default)
+    return default if isinstance(default, str) else ""
+
+
+def _duration(seconds: float) -> str:
+    """Seconds as Go writes a duration, without what is nothing: ``5m``, ``1h30m``."""
+    whole, parts = int(seconds), []
+    if whole != seconds:
+        return f"{seconds:g}s"
+    for unit, size in (("h", 3600), ("m", 60), ("s", 1)):
+        count, whole = divmod(whole, size)
+        parts += [f"{count}{unit}"] if count else []
+    return "".join(parts) or "0s"

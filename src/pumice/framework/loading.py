@@ -93,21 +93,8 @@ def check_class(cls: type) -> None:
     wrong = go_hooks(cls) + misspelt(cls)
     if wrong:
         raise PluginLoadError(f"class {cls.__name__}: {''.join(wrong).removeprefix('; ')}", at=line_of(cls))
-    check_arguments_read(cls)
     check_builder(cls, f"class {cls.__name__}")
     check_hooks(cls)
-
-
-def check_arguments_read(cls: Any, *, some: bool = False) -> None:
-    """Look at what a class says of the arguments that it reads. *some*: it must say something.
-
-    :raises PluginLoadError: it is no list of their names.
-    """
-    read: Any = getattr(cls, "arguments_read", None) if isinstance(cls, type) else None
-    listed = isinstance(read, Collection) and not isinstance(read, (str, bytes))
-    if (read is not None or some) and not (listed and all(isinstance(name, str) for name in read)):
-        text = f"class {cls.__name__}: arguments_read must be a list of texts, got {shown(read)}"
-        raise PluginLoadError(text, at=line_of(cls))
 
 
 def check_hooks(cls: type) -> None:
@@ -137,7 +124,6 @@ def check_action(cls: Any, name: str) -> None:
         raise PluginLoadError(f"{of}: has no execute(ssn)", at=at)
     check_runs(cls.execute, f"{of}: execute")
     _check_takes_session(cls, "execute")
-    check_arguments_read(cls, some=True)
     asks: Any = cls.asks
     if asks is not None and not (isinstance(asks, Collection) and all(isinstance(point, Point) for point in asks)):
         raise PluginLoadError(f"{of}: asks must be a list of points, got {shown(asks)}", at=at)

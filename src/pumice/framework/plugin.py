@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument, ArgumentMap, Arguments, declared_by
 from pumice.framework.points.events import Event, EventHandler
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 else:
     PointMethods = object
 
-__all__ = ["Action", "Arguments", "Event", "EventHandler", "Plugin"]
+__all__ = ["Action", "Argument", "ArgumentMap", "Arguments", "Event", "EventHandler", "Plugin"]
 
 
 class Plugin(PointMethods):
@@ -26,13 +26,13 @@ class Plugin(PointMethods):
     """
 
     name: str = ""
-    arguments_read: ClassVar[Sequence[str] | None] = None
-    """The argument names it reads (a trailing ``*`` for a prefix); None when it does not say."""
     repeatable: ClassVar[bool] = False
     """May it be listed several times in one configuration?"""
 
     def __init__(self, arguments: Arguments) -> None:
-        self.arguments = arguments
+        self.arguments = arguments if isinstance(arguments, Arguments) else Arguments(arguments)
+        for declared in declared_by(type(self)):
+            declared.of(self.arguments)
 
     def on_session_open(self, ssn: Session) -> None:
         """Register callbacks and compute what they need. Keep it light: it runs every cycle."""
@@ -53,7 +53,8 @@ class Action:
     """A step of the cycle. Built once; knows no plugin by name."""
 
     name: str = ""
-    arguments_read: ClassVar[Sequence[str]] = ()
+    arguments: Arguments = Arguments()
+    """What the configuration gives the action; an `Argument` that the class declares is read from it."""
     asks: ClassVar[Sequence[Point[..., Any, Any]] | None] = None
     """The points that it and its parts ask; None when it does not say."""
 

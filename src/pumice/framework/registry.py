@@ -10,13 +10,12 @@ from typing import Any, TypeAlias
 from weakref import WeakSet
 
 from pumice.errors import BrokenPlugins, PluginLoadError, PumiceError, shown, words_of
-from pumice.framework.arguments import Arguments, arguments_of
+from pumice.framework.arguments import Argument, Arguments, arguments_of, declared_by
 from pumice.framework.compat import Compat
 from pumice.framework.loading import (
     HOOKS,
     builder_of,
     check_action,
-    check_arguments_read,
     check_builder,
     check_class,
     check_hooks,
@@ -44,7 +43,8 @@ class PluginInfo:
     name: str
     build: Builder
     origin: str
-    arguments_read: tuple[str, ...] | None = None
+    arguments: tuple[Argument[Any], ...] | None = None
+    """What its class declares; None if it declares nothing and may read anything."""
     repeatable: bool = False
     doc: str = ""
 
@@ -210,12 +210,17 @@ class Registry:
 
 
 def _info(name: str, builder: Builder, origin: str) -> PluginInfo:
-    check_arguments_read(builder)
     cls = builder if isinstance(builder, type) else None
-    read = getattr(cls, "arguments_read", None)
     doc = (getattr(builder, "__doc__", "") or "").strip()
     repeatable = bool(getattr(cls, "repeatable", False))
-    return PluginInfo(name, builder, origin, tuple(read) if read is not None else None, repeatable, doc)
+    return PluginInfo(name, builder, origin, _declared(cls), repeatable, doc)
+
+
+def _declared(cls: type | None) -> tuple[Argument[Any], ...] | None:
+    """The arguments that a class declares; None if it declares none and has a constructor, which may read any."""
+    own = cls is None or not issubclass(cls, Plugin) or cls.__init__ is not Plugin.__init__
+    declared = declared_by(cls)
+    return None if own and not declared else declared
 
 
 def _taken(name: str, origin: str, other: str, kind: str = "plugin") -> PluginLoadError:
@@ -280,13 +285,16 @@ def build(info: PluginInfo, arguments: Mapping[str, Any], compat: Compat | None 
     return plugin
 
 
-def build_action(cls: type[Action], name: str) -> Action:
-    """An action object.
+def build_action(cls: type[Action], name: str, arguments: Arguments | None = None) -> Action:
+    """An action object with its arguments.
 
     :raises PluginLoadError: its constructor raised; names the author's line.
     """
     try:
-        return cls()
+        action = cls()
+        if arguments is not None:
+            action.arguments = arguments
+        return action
     except FAILS as exc:
         let_pass(exc)
         text = f"action {name!r}: {type(exc).__name__}: {words_of(exc)}"

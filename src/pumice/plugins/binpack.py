@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pumice.engine.rows import NodeRows, lines_of
 from pumice.engine.scope import Scope
 from pumice.engine.views import same_class
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument, ArgumentMap, Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.model.resources import dim
@@ -20,32 +20,27 @@ from pumice.model.task import Task, TaskClass
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-_RESOURCES = "binpack.resources"
-
 
 class Binpack(Plugin):
-    """Prefers nodes that the task would fill up most, resource by resource and weighted.
-
-    Arguments: ``binpack.weight`` (1; 0 turns it off), ``binpack.cpu`` (1), ``binpack.memory`` (1),
-    ``binpack.resources`` (names of further resources) and ``binpack.resources.<name>`` (1).
-    A negative weight counts as 1.
-    """
+    """Prefers nodes that the task would fill up most, resource by resource and weighted."""
 
     name = "binpack"
-    arguments_read = ("binpack.weight", "binpack.cpu", "binpack.memory", _RESOURCES, f"{_RESOURCES}.*")
+    weight = Argument(1, "Weight of the whole score; 0 turns it off.", name="binpack.weight", minimum=0, lenient=True)
+    cpu = Argument(1, "Weight of cpu.", name="binpack.cpu", minimum=0, lenient=True)
+    memory = Argument(1, "Weight of memory.", name="binpack.memory", minimum=0, lenient=True)
+    resources = Argument[list[str]]([], "Further resources that count.", name="binpack.resources", read=Arguments.names)
+    weights = ArgumentMap(1, "Weight of one of them.", name="binpack.resources.<name>", minimum=0, lenient=True)
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
-        self._weight = _weight(arguments, "binpack.weight")
-        weights = {"cpu": _weight(arguments, "binpack.cpu"), "memory": _weight(arguments, "binpack.memory")}
-        for name in arguments.names(_RESOURCES):
-            weights[name] = _weight(arguments, f"{_RESOURCES}.{name}")
+        others = {name: self.weights.get(name, 1) for name in self.resources}
+        weights = {"cpu": self.cpu, "memory": self.memory, **others}
         self._weights: Mapping[int, int] = {dim(name): w for name, w in weights.items()}
         self._plans: dict[tuple[int, ...], _Plan] = {}
         self._requests: dict[int, npt.NDArray[np.int64]] = {}
 
     def on_session_open(self, ssn: Session) -> None:
-        if self._weight:
+        if self.weight:
             ssn.add_batch_node_order_fn(self.name, self._score, scope=Scope.NODE, key=same_class, amounts_only=True)
 
     def on_session_reopen(self, ssn: Session) -> bool:
@@ -75,7 +70,7 @@ class Binpack(Plugin):
         """The score by what is filled of each resource; 0 where one would be *over* full."""
         total: Floats = parts[0] + parts[1] if len(parts) == 2 else _added(parts)
         total /= plan.divisor
-        total *= 100 * self._weight
+        total *= 100 * self.weight
         if np.count_nonzero(over):
             total[over] = 0.0
         return total
@@ -84,7 +79,7 @@ class Binpack(Plugin):
         """The same where some nodes do not offer some resource: it adds nothing there."""
         there = offered > 0
         parts = np.where(there, after * plan.weights / np.where(there, offered, 1), 0.0)
-        total: Floats = np.add.reduce(parts, axis=0) / plan.divisor * (100 * self._weight)
+        total: Floats = np.add.reduce(parts, axis=0) / plan.divisor * (100 * self.weight)
         total[np.logical_or.reduce(there & (after > offered), axis=0)] = 0.0
         return total
 
@@ -134,8 +129,3 @@ def _added(parts: Sequence[Floats] | Floats) -> Floats:
     for part in parts[1:]:
         total = total + part
     return total
-
-
-def _weight(arguments: Arguments, key: str) -> int:
-    value = arguments.int(key, 1)
-    return 1 if value < 0 else value

@@ -14,13 +14,12 @@ from pumice.model.task import Task
 
 
 class Cdp(Plugin):
-    """Protects running pods from eviction until their cooldown since they were scheduled is over. No arguments.
+    """Protects running pods from eviction until their cooldown since they were scheduled is over.
 
     The time stands in the label ``volcano.sh/cooldown-time`` of the pod, else in the annotation of that name.
     """
 
     name = "cdp"
-    arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:
         now = ssn.now

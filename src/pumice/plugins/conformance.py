@@ -12,10 +12,9 @@ _CRITICAL = ("system-cluster-critical", "system-node-critical")
 
 
 class Conformance(Plugin):
-    """Protects pods of a system priority class and of the namespace kube-system from eviction. No arguments."""
+    """Protects pods of a system priority class and of the namespace kube-system from eviction."""
 
     name = "conformance"
-    arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:
         ssn.add_preemptable_fn(self.name, _ordinary)

@@ -22,10 +22,9 @@ _PENDING = int(S.PENDING)
 
 
 class Gang(Plugin):
-    """Holds a job back until ``minMember`` of its tasks, and the minimum of each role, have a place. No arguments."""
+    """Holds a job back until ``minMember`` of its tasks, and the minimum of each role, have a place."""
 
     name = "gang"
-    arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:
         self.on_session_reopen(ssn)

@@ -10,10 +10,9 @@ from pumice.model.task import Task
 
 
 class GpuPack(Plugin):
-    """Scores a device by the part of it that is taken: the fullest that still fits goes first. No arguments."""
+    """Scores a device by the part of it that is taken: the fullest that still fits goes first."""
 
     name = "gpupack"
-    arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:
         held = ssn.state.devices.held

@@ -10,10 +10,9 @@ from pumice.model.task import Task
 
 
 class GpuSpread(Plugin):
-    """Scores a device by the part of it that is free: the emptiest goes first. No arguments."""
+    """Scores a device by the part of it that is free: the emptiest goes first."""
 
     name = "gpuspread"
-    arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:
         held = ssn.state.devices.held

@@ -14,7 +14,7 @@ from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.views import of_labels
 from pumice.errors import InvalidInput
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.events import EventHandler
 from pumice.framework.session.session import Session
@@ -79,17 +79,12 @@ class Rules:
 class NodeGroup(Plugin):
     """Keeps the tasks of a queue in the node groups that its ``spec.affinity`` names, and within its limits there.
 
-    Arguments: ``strict`` (true: nodes of no group are for nobody), ``enablePreferredOrder`` (false). With the flag
-    ``enableHierarchy`` a queue without rules has those of its nearest ancestor that has some.
+    With the flag ``enableHierarchy`` a queue without rules has those of its nearest ancestor that has some.
     """
 
     name = "nodegroup"
-    arguments_read = ("strict", "enablePreferredOrder")
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self._strict = arguments.bool("strict", True)
-        self._ordered = arguments.bool("enablePreferredOrder", False)
+    strict = Argument(True, "Nodes of no group take no tasks; else queues without rules may use them.")
+    ordered = Argument(False, "Of the preferred groups, the first is the best.", name="enablePreferredOrder")
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn
@@ -136,7 +131,7 @@ class NodeGroup(Plugin):
         codes, values = rows._table.label(GROUP)
         verdicts = np.full(len(values) + 1, NOT_THERE, dtype=np.int32)
         if rules is None:
-            verdicts[0] = NOT_THERE if self._strict else 0
+            verdicts[0] = NOT_THERE if self.strict else 0
         else:
             for group, code in values.items():
                 if rules.admits(group, as_volcano=self._as_volcano):
@@ -149,7 +144,7 @@ class NodeGroup(Plugin):
         scores = np.zeros(len(values) + 1)
         if rules is not None:
             for group, code in values.items():
-                scores[code] = rules.score(group, ordered=self._ordered)
+                scores[code] = rules.score(group, ordered=self.ordered)
         return scores[rows._take(codes)]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from functools import partial
 
 from pumice.framework.admission import Admission
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument
 from pumice.framework.plugin import Plugin
 from pumice.framework.quota import added, fits, lacking
 from pumice.framework.session.session import Session
@@ -18,24 +18,15 @@ from pumice.model.resources import EMPTY, Number, Resources, dim_name, unit
 from pumice.model.status import JobPhase
 from pumice.state.cluster import ClusterState
 
-_DEFAULT_FACTOR = 1.2
 _MOST_NAMED = 3
 
 
 class Overcommit(Plugin):
-    """Rejects a job while it and what was let in exceed ``overcommit-factor`` times the cluster, less what runs.
-
-    ``overcommit-factor``: a number of at least 1 (default 1.2; below 1 the default is taken).
-    """
+    """Rejects a job while it and what was let in exceed ``overcommit-factor`` times the cluster, less what runs."""
 
     name = "overcommit"
-    arguments_read = ("overcommit-factor",)
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        factor = arguments.float("overcommit-factor", _DEFAULT_FACTOR)
-        self._factor = factor if factor >= 1 else _DEFAULT_FACTOR
-        self._seen: dict[int, Number] | None = None
+    factor = Argument(1.2, "How many times the cluster.", name="overcommit-factor", minimum=1, lenient=True)
+    _seen: dict[int, Number] | None = None
 
     def on_session_open(self, ssn: Session) -> None:
         self.on_session_reopen(ssn)
@@ -48,7 +39,7 @@ class Overcommit(Plugin):
         self._used = dict(ssn.state.used_total)
         if self._seen != ssn.state.total:
             self._seen = dict(ssn.state.total)
-            self._budget = {d: v * self._factor for d, v in self._seen.items()}
+            self._budget = {d: v * self.factor for d, v in self._seen.items()}
         self._idle: dict[int, Number] | None = None
         self._twice = ssn.keep_sum("admitted", _admitted_twice) if ssn.compat.overcommit_double_count else None
         self._admission = Admission(ssn)
@@ -89,7 +80,7 @@ class Overcommit(Plugin):
 
     def _bound(self, d: int) -> tuple[Bound, str]:
         total = self._ssn.state.total.get(d, 0) / unit(d)
-        return Bound.OVERCOMMIT, f"{shown(dim_name(d), total)} × {self._factor:g}"
+        return Bound.OVERCOMMIT, f"{shown(dim_name(d), total)} × {self.factor:g}"
 
     def _enqueued(self, job: Job) -> None:
         if job.min_resources is not None:

@@ -10,10 +10,9 @@ from pumice.model.task import Task
 
 
 class Pdb(Plugin):
-    """Protects pods whose PodDisruptionBudget allows no more evictions. No arguments."""
+    """Protects pods whose PodDisruptionBudget allows no more evictions."""
 
     name = "pdb"
-    arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:
         budgets = ssn.budgets

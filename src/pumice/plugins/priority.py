@@ -11,10 +11,9 @@ from pumice.model.task import Task
 
 
 class Priority(Plugin):
-    """Orders tasks, jobs and sub-jobs by priority, highest first; only lower priority may be a victim. No arguments."""
+    """Orders tasks, jobs and sub-jobs by priority, highest first; only lower priority may be a victim."""
 
     name = "priority"
-    arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:
         ssn.add_task_order_key_fn(self.name, _task_key)

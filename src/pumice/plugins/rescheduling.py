@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pumice.errors import InvalidInput
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument, Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.model.node import Node
@@ -38,25 +38,60 @@ class LowNodeUtilization:
         return any(percent[name] > self.targets[name] for name in _MEASURES)
 
 
+def _strategies(arguments: Arguments, key: str, default: list[LowNodeUtilization]) -> list[LowNodeUtilization]:
+    given = arguments.get(key, [{"name": STRATEGY}])
+    if not isinstance(given, list) or not all(isinstance(one, Mapping) for one in given):
+        raise InvalidInput(f"rescheduling: argument strategies: must be a list of names with params, got {given!r}")
+    found = []
+    for one in given:
+        if one.get("name") != STRATEGY:
+            raise InvalidInput(f"rescheduling: strategy {one.get('name')!r}: there is only {STRATEGY}")
+        params = one.get("params") or {}
+        if not isinstance(params, Mapping):
+            raise InvalidInput(f"rescheduling: params of {STRATEGY}: must be a mapping, got {params!r}")
+        found.append(LowNodeUtilization(_percents(params, "thresholds"), _percents(params, "targetThresholds")))
+    return found
+
+
+def _percents(params: Mapping[str, Any], name: str) -> dict[str, float]:
+    section = params.get(name) or {}
+    if not isinstance(section, Mapping):
+        raise InvalidInput(f"rescheduling: {name}: must be a mapping, got {section!r}")
+    out = {}
+    for measure in _MEASURES:
+        value = section.get(measure, 100)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 100:
+            raise InvalidInput(f"rescheduling: {name}.{measure}: must be from 0 to 100, got {value!r}")
+        out[measure] = float(value)
+    return out
+
+
 class Rescheduling(Plugin):
     """Names running pods on busy nodes, the least important first, as long as idle nodes could take what they ask for.
 
-    Arguments: ``interval`` (5m) between two rounds, ``strategies`` (``lowNodeUtilization`` with ``thresholds`` and
-    ``targetThresholds``), ``metricsPeriod`` (5m), which has no effect. The action shuffle evicts who is named.
+    The action shuffle evicts who is named.
     """
 
     name = "rescheduling"
-    arguments_read = ("interval", "metricsPeriod", "strategies")
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self._interval = arguments.seconds("interval", 300.0)
-        arguments.seconds("metricsPeriod", 300.0)
-        self._strategies = _strategies(arguments)
+    interval = Argument(
+        300.0, "The least time between two rounds, and from the start to the first.", read=Arguments.seconds
+    )
+    strategies = Argument(
+        [LowNodeUtilization(dict.fromkeys(_MEASURES, 100.0), dict.fromkeys(_MEASURES, 100.0))],
+        "There is one, `lowNodeUtilization`.",
+        values="a list of `name` and `params`",
+        read=_strategies,
+    )
+    period = Argument(
+        300.0,
+        "Has no effect: measurements are over 10 minutes.",
+        name="metricsPeriod",
+        read=Arguments.seconds,
+    )
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn, self._memory, self._log = ssn, ssn.memory, ssn.log
-        self._due = ssn.now - self._memory.setdefault("last", ssn.now) >= self._interval
+        self._due = ssn.now - self._memory.setdefault("last", ssn.now) >= self.interval
         ssn.add_victim_tasks_fn(self.name, self._victims)
 
     def _victims(self, tasks: Sequence[Task]) -> list[Task]:
@@ -65,7 +100,7 @@ class Rescheduling(Plugin):
             return []
         self._memory["last"] = self._ssn.now
         named: dict[str, Task] = {}
-        for strategy in self._strategies:
+        for strategy in self.strategies:
             for task in self._of(strategy, measured, [t for t in tasks if t.uid not in named]):
                 named[task.uid] = task
         return [*named.values()]
@@ -159,31 +194,3 @@ def _quality(task: Task) -> int:
         for c in containers
     )
     return 2 if whole else 1
-
-
-def _strategies(arguments: Arguments) -> list[LowNodeUtilization]:
-    given = arguments.get("strategies", [{"name": STRATEGY}])
-    if not isinstance(given, list) or not all(isinstance(one, Mapping) for one in given):
-        raise InvalidInput(f"rescheduling: argument strategies: must be a list of names with params, got {given!r}")
-    found = []
-    for one in given:
-        if one.get("name") != STRATEGY:
-            raise InvalidInput(f"rescheduling: strategy {one.get('name')!r}: there is only {STRATEGY}")
-        params = one.get("params") or {}
-        if not isinstance(params, Mapping):
-            raise InvalidInput(f"rescheduling: params of {STRATEGY}: must be a mapping, got {params!r}")
-        found.append(LowNodeUtilization(_percents(params, "thresholds"), _percents(params, "targetThresholds")))
-    return found
-
-
-def _percents(params: Mapping[str, Any], name: str) -> dict[str, float]:
-    section = params.get(name) or {}
-    if not isinstance(section, Mapping):
-        raise InvalidInput(f"rescheduling: {name}: must be a mapping, got {section!r}")
-    out = {}
-    for measure in _MEASURES:
-        value = section.get(measure, 100)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 100:
-            raise InvalidInput(f"rescheduling: {name}.{measure}: must be from 0 to 100, got {value!r}")
-        out[measure] = float(value)
-    return out

@@ -17,11 +17,10 @@ from pumice.model.reason import Verdict, reject
 class ResourceQuotas(Plugin):
     """Rejects a job whose minResources, with what is used and was let in, exceed a quota of its namespace.
 
-    No arguments. Names are compared as they are written (``cpu`` is not ``requests.cpu``); scopes are not looked at.
+    Names are compared as they are written (``cpu`` is not ``requests.cpu``); scopes are not looked at.
     """
 
     name = "resourcequota"
-    arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn

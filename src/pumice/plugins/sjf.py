@@ -8,13 +8,9 @@ from pumice.framework.session.session import Session
 
 
 class ShortestJobFirst(Plugin):
-    """Orders jobs by the run time they declare (``pumice.dev/run-time``), shortest first, the rest last.
-
-    No arguments.
-    """
+    """Orders jobs by the run time they declare (``pumice.dev/run-time``), shortest first, the rest last."""
 
     name = "sjf"
-    arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:
         ssn.add_job_order_key_fn(self.name, declared_run_time)

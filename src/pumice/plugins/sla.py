@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument, Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.forms import ABSTAIN, PERMIT
 from pumice.framework.session.session import Session
@@ -20,22 +20,28 @@ _ANNOTATIONS = (keys.SLA_WAITING, "sla-waiting-time")
 class Sla(Plugin):
     """Puts jobs with a waiting time first, the earliest deadline ahead, and permits them once it has passed.
 
-    ``sla-waiting-time``: a duration such as ``1h30m`` for all jobs. A PodGroup's annotation
-    ``volcano.sh/sla-waiting-time`` (or ``sla-waiting-time``) overrides it. A waiting time that is none, or not above 0,
-    counts as not given. List the plugin before those that reject: a reject that comes first is final.
+    A PodGroup's annotation ``volcano.sh/sla-waiting-time`` (or ``sla-waiting-time``) overrides the argument. A waiting
+    time that is none, or not above 0, counts as not given. List the plugin before those that reject: a reject that
+    comes first is final.
     """
 
     name = "sla"
-    arguments_read = (_ARGUMENT,)
+    for_all = Argument(
+        "",
+        "The longest wait of every job, such as `1h30m`.",
+        name=_ARGUMENT,
+        values="duration above 0",
+        read=lambda arguments, key, _: str(arguments.get(key, "")),
+    )
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
-        self._problem = ""
         self._known: dict[str, float | None] = {}
-        written = str(arguments[_ARGUMENT]) if _ARGUMENT in arguments else ""
-        self._for_all = self._seconds(written) if written else None
-        if written and self._for_all is None:
-            self._problem = f"sla: argument {_ARGUMENT}: must be a duration above 0, got {written!r}; it is ignored"
+        self._for_all = self._seconds(self.for_all)
+        self._problem = ""
+        if self.for_all and self._for_all is None:
+            text = f"must be a duration above 0, got {self.for_all!r}; it is ignored"
+            self._problem = f"sla: argument {_ARGUMENT}: {text}"
 
     def on_session_open(self, ssn: Session) -> None:
         self._now = ssn.now

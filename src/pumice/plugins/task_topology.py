@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.events import EventHandler
 from pumice.framework.session.session import Session
@@ -149,17 +149,10 @@ class BucketPlan:
 
 
 class TaskTopology(Plugin):
-    """Puts tasks of roles with affinity on one node and keeps roles with anti-affinity apart, by PodGroup annotations.
-
-    Arguments: ``task-topology.weight`` (1).
-    """
+    """Puts tasks of roles with affinity on one node, keeps those with anti-affinity apart, by PodGroup annotations."""
 
     name = "task-topology"
-    arguments_read = ("task-topology.weight",)
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self._weight = arguments.int("task-topology.weight", 1)
+    weight = Argument(1, "Weight of the score.", name="task-topology.weight")
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn
@@ -226,7 +219,7 @@ class TaskTopology(Plugin):
                 score[place[row]] += min(plan.topology.attraction(task.role, roles, apart_only=True), 0)
         for d, v in task.klass.items:
             score[rows.idle[d] + rows.releasing[d] < v] = 0
-        return score.astype(np.float64) * (self._weight * 100.0 / max(plan.largest, 1))
+        return score.astype(np.float64) * (self.weight * 100.0 / max(plan.largest, 1))
 
 
 def _left_over(task: Task, bucket: Bucket, rows: NodeRows) -> Ints:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.errors import InvalidInput
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument, ArgumentMap, Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.forms import PERMIT, REJECT
 from pumice.framework.session.session import Session
@@ -27,8 +27,6 @@ Reasons = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
 ZONES: Final = "tdm.revocable-zone."
-PERIOD: Final = "tdm.evict.period"
-OFFSET: Final = "tdm.utc-offset"
 DAY: Final = 24 * 60
 """Minutes."""
 _WINDOW: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
@@ -38,33 +36,52 @@ UNKNOWN: Final = reason_id("tdm", "node(s) are in a revocable zone that the conf
 FOR_OTHERS: Final = reason_id("tdm", "node(s) are lent only to tasks that say they may be revoked", Code.UNRESOLVABLE)
 
 
-class Tdm(Plugin):
-    """Lends the nodes of revocable zones at the hours that the conf gives, and takes them back afterwards.
+def _window(arguments: Arguments, key: str, _: object) -> tuple[int, int]:
+    found = _WINDOW.fullmatch(written) if isinstance(written := arguments[key], str) else None
+    if found is None:
+        raise InvalidInput(f"tdm: argument {key}: must be hours such as 22:00-06:00, got {written!r}")
+    return int(found[1]) * 60 + int(found[2]), int(found[3]) * 60 + int(found[4])
 
-    Arguments: ``tdm.revocable-zone.<name>`` (hours such as ``22:00-06:00``), ``tdm.evict.period`` (1m) between two
-    rounds of evictions, ``tdm.utc-offset`` (+00:00) of the clock that the hours are of.
-    """
+
+def _clock(arguments: Arguments, key: str, default: str) -> str:
+    written = arguments.str(key, default)
+    if _OFFSET.fullmatch(written) is None:
+        raise InvalidInput(f"tdm: argument {key}: must be written +02:00, got {arguments[key]!r}")
+    return written
+
+
+class Tdm(Plugin):
+    """Lends the nodes of revocable zones at the hours that the conf gives, and takes them back afterwards."""
 
     name = "tdm"
-    arguments_read = (f"{ZONES}*", PERIOD, OFFSET)
+    windows = ArgumentMap(
+        (0, 0),
+        "The hours of a zone, such as `08:00-18:00`. Hours that end before they begin go on after midnight; equal ones "
+        "are the whole day.",
+        name=f"{ZONES}<name>",
+        values="hours",
+        read=_window,
+    )
+    period = Argument(
+        60.0,
+        "The least time between two rounds in which nodes are taken back.",
+        name="tdm.evict.period",
+        read=Arguments.seconds,
+    )
+    offset = Argument(
+        "+00:00", "The clock that the hours are of.", name="tdm.utc-offset", read=_clock, values="`+hh:mm`"
+    )
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
-        self._windows = {
-            key.removeprefix(ZONES): _window(key, arguments[key]) for key in arguments if key.startswith(ZONES)
-        }
-        self._not_lent = {zone: _not_lent(zone, window) for zone, window in self._windows.items()}
-        self._period = arguments.seconds(PERIOD, 60.0)
-        offset = _OFFSET.fullmatch(arguments.str(OFFSET, "+00:00"))
-        if offset is None:
-            raise InvalidInput(f"tdm: argument {OFFSET}: must be written +02:00, got {arguments[OFFSET]!r}")
-        self._offset = (int(offset[2]) * 60 + int(offset[3])) * (-1 if offset[1] == "-" else 1)
+        self._not_lent = {zone: _not_lent(zone, window) for zone, window in self.windows.items()}
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn, self._memory = ssn, ssn.memory
         self._as_volcano = ssn.compat.time_windows
-        minute = (ssn.now / 60 + self._offset) % DAY
-        self._active = frozenset(zone for zone, window in self._windows.items() if self._is_on(window, minute))
+        sign, hours, minutes = self.offset[0], int(self.offset[1:3]), int(self.offset[4:])
+        minute = (ssn.now / 60 + (hours * 60 + minutes) * (-1 if sign == "-" else 1)) % DAY
+        self._active = frozenset(zone for zone, window in self.windows.items() if self._is_on(window, minute))
         name, static = self.name, Scope.STATIC
         ssn.add_batch_predicate_fn(name, self._lent, scope=static, key=self._kind)
         ssn.add_batch_node_order_fn(name, self._score, scope=static, key=self._kind, applies=is_revocable)
@@ -92,7 +109,7 @@ class Tdm(Plugin):
         zoned = rows.labels.has(keys.REVOCABLE_ZONE)
         if zoned.any():
             out[zoned] = UNKNOWN
-            for zone in self._windows:
+            for zone in self.windows:
                 here = rows.labels.equals(keys.REVOCABLE_ZONE, zone)
                 closed = zone not in self._active
                 out[here] = self._not_lent[zone] if closed else 0 if is_revocable(task) else FOR_OTHERS
@@ -115,9 +132,9 @@ class Tdm(Plugin):
     def _taken_back(self, tasks: Sequence[Task]) -> list[Task]:
         """Running tasks on nodes whose hours are over, at most once a period."""
         last = self._memory.get("taken back at")
-        if last is not None and self._ssn.now - last < self._period:
+        if last is not None and self._ssn.now - last < self.period:
             return []
-        over = {zone for zone in self._windows if zone not in self._active}
+        over = {zone for zone in self.windows if zone not in self._active}
         victims = self._within_budgets([t for t in tasks if _zone_of(t) in over])
         if victims:
             self._memory["taken back at"] = self._ssn.now
@@ -170,13 +187,6 @@ def _starving(job: Job) -> bool:
 
 def _zone_of(task: Task) -> str:
     return task.node.labels.get(keys.REVOCABLE_ZONE, "") if task.node is not None else ""
-
-
-def _window(key: str, written: object) -> tuple[int, int]:
-    found = _WINDOW.fullmatch(written) if isinstance(written, str) else None
-    if found is None:
-        raise InvalidInput(f"tdm: argument {key}: must be hours such as 22:00-06:00, got {written!r}")
-    return int(found[1]) * 60 + int(found[2]), int(found[3]) * 60 + int(found[4])
 
 
 def _not_lent(zone: str, window: tuple[int, int]) -> int:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
 from pumice.errors import InvalidInput
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument, Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.events import EventHandler
 from pumice.framework.session.session import Session
@@ -60,27 +60,69 @@ class Estimator:
         return found[0], found[1]
 
 
-class Usage(Plugin):
-    """Keeps tasks off nodes whose measured cpu or memory is above a threshold, and prefers nodes of little load.
+# -- arguments ------------------------------------------------------------------------------------------------------
+def _section(arguments: Arguments, key: str) -> Mapping[str, Any]:
+    found = arguments.get(key)
+    if found is None:
+        return {}
+    if not isinstance(found, Mapping):
+        raise InvalidInput(f"usage: argument {key}: must be a mapping, got {found!r}")
+    return found
 
-    Arguments: ``usage.weight`` (5), ``cpu.weight`` and ``memory.weight`` (1), ``thresholds`` (``cpu`` and ``mem``, in
-    percent; 80), ``estimator`` (what tasks are taken to use that no measurement shows yet).
-    """
+
+def _number(section: Mapping[str, Any], where: str, key: str, default: float, least: float, most: float) -> float:
+    found = section.get(key, default)
+    try:
+        number = float(found)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"usage: argument {where}.{key}: must be a number, got {found!r}") from None
+    if not least <= number <= most:
+        raise InvalidInput(f"usage: argument {where}.{key}: must be from {least:g} to {most:g}, got {found!r}")
+    return number
+
+
+def _thresholds(arguments: Arguments, key: str, default: object) -> tuple[float, float]:
+    section = _section(arguments, key)
+    return (
+        _number(section, "thresholds", "cpu", 80, 0, 100),
+        _number(section, "thresholds", "mem", 80, 0, 100),
+    )
+
+
+def _estimator(arguments: Arguments, key: str, usual: Estimator) -> Estimator:
+    section, most = _section(arguments, key), float("inf")
+    return Estimator(
+        _number(section, "estimator", "request_ratio", usual.request_ratio, 0, most),
+        _number(section, "estimator", "burst_ratio", usual.burst_ratio, 0, most),
+        _number(section, "estimator", "risk_threshold", usual.risk_threshold, 0, most),
+        _number(section, "estimator", "risk_factor", usual.risk_factor, 1, most),
+        (float(milli(section.get("be_cpu", "250m"))), float(value(section.get("be_mem", "200Mi")))),
+    )
+
+
+# -- the plugin -----------------------------------------------------------------------------------------------------
+class Usage(Plugin):
+    """Keeps tasks off nodes whose measured cpu or memory is above a threshold, and prefers nodes of little load."""
 
     name = "usage"
-    arguments_read = ("usage.weight", "cpu.weight", "memory.weight", "thresholds", "estimator")
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self._weight = _weight(arguments, "usage.weight", 5)
-        self._weights = np.array([[_weight(arguments, "cpu.weight", 1)], [_weight(arguments, "memory.weight", 1)]])
-        self._thresholds = _thresholds(arguments)
-        self._estimator = _estimator(arguments)
+    weight = Argument(5, "Weight of the whole score.", name="usage.weight", minimum=0, lenient=True)
+    cpu_weight = Argument(1, "Weight of cpu.", name="cpu.weight", minimum=0, lenient=True)
+    memory_weight = Argument(1, "Weight of memory.", name="memory.weight", minimum=0, lenient=True)
+    thresholds = Argument(
+        (80.0, 80.0),
+        "Nodes above take no tasks. `cpu` and `mem`, each 80.",
+        values="a mapping, percent from 0 to 100",
+        read=_thresholds,
+    )
+    estimator = Argument(
+        Estimator(), "What tasks are taken to use that no measurement shows yet.", values="a mapping", read=_estimator
+    )
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn
         self._guesses = not ssn.compat.unmeasured_nodes
         self._load: _Load | None = None
+        self._parts = np.array([[self.cpu_weight], [self.memory_weight]])
         ssn.add_batch_predicate_fn(self.name, self._not_busy)
         ssn.add_batch_node_order_fn(self.name, self._score)
         ssn.add_event_handler(
@@ -96,7 +138,7 @@ class Usage(Plugin):
     def load(self) -> _Load:
         """What is measured and estimated; put together when first asked for."""
         if self._load is None:
-            self._load = _Load(self._ssn, self._estimator, self._weights)
+            self._load = _Load(self._ssn, self.estimator, self._parts)
         return self._load
 
     def _count(self, tasks: Iterable[Task], sign: int) -> None:
@@ -107,14 +149,14 @@ class Usage(Plugin):
         measured = self.load.measured[:, rows.index]
         out = np.zeros(len(rows), dtype=np.int32)
         for which in (1, 0):
-            busy = measured[which] * 100 > self._thresholds[which] + 1e-9  # NaN, not measured, is not above
+            busy = measured[which] * 100 > self.thresholds[which] + 1e-9  # NaN, not measured, is not above
             steps = (measured[which, busy] * 100 // _STEP).astype(np.int64)
             out[busy] = [self._busy(which, int(step) * _STEP) for step in steps.tolist()]
         return out
 
     def _busy(self, which: int, percent: int) -> int:
         """The objection to a node that is used to so many percent, or somewhat more."""
-        limit = f"{self._thresholds[which]:g} %"
+        limit = f"{self.thresholds[which]:g} %"
         text = f"node(s) {_MEASURED[which]} usage is above the threshold of {limit}: {percent} % or more"
         return reason_id("usage", text, Code.UNRESOLVABLE)
 
@@ -124,13 +166,13 @@ class Usage(Plugin):
 
     def _scored(self, busy: Floats, asked: Floats) -> Floats:
         """The scores of nodes of which these parts are in use, NaN where nothing was measured, and asked for."""
-        total = float(self._weights.sum())
+        total = float(self._parts.sum())
         if not total:
             return np.zeros(busy.shape[1])
         if self._guesses:
-            busy = np.where(np.isnan(busy), asked * self._estimator.request_ratio, busy)
-        free = ((1.0 - np.clip(busy, 0.0, 1.0)) * self._weights).sum(axis=0) / total
-        scores: Floats = np.nan_to_num(free * 100.0 * self._weight, nan=0.0)
+            busy = np.where(np.isnan(busy), asked * self.estimator.request_ratio, busy)
+        free = ((1.0 - np.clip(busy, 0.0, 1.0)) * self._parts).sum(axis=0) / total
+        scores: Floats = np.nan_to_num(free * 100.0 * self.weight, nan=0.0)
         return scores
 
 
@@ -138,7 +180,7 @@ class _Load:
     """Parts of each node's cpu and memory that are in use: as measured, and of tasks that no measurement shows yet."""
 
     def __init__(self, ssn: Session, estimator: Estimator, weights: Floats) -> None:
-        self._estimator, self._weights = estimator, weights
+        self.estimator, self._parts = estimator, weights
         table = ssn.state.table
         self.table = table
         size = table.size
@@ -174,8 +216,8 @@ class _Load:
     def added(self, task: Task, row: int, shadow: Floats) -> Floats:
         """The parts of a node that a task is taken to use, beside those that are estimated already."""
         parts = np.nan_to_num(self.together(row, shadow))
-        load = float((parts * self._weights).sum()) / self._weighs
-        found: Floats = np.array(self._estimator.of(task, load)) / self.capacity[:, row]
+        load = float((parts * self._parts).sum()) / self._weighs
+        found: Floats = np.array(self.estimator.of(task, load)) / self.capacity[:, row]
         return found
 
     def together(self, row: int, shadow: Floats) -> Floats:
@@ -206,49 +248,3 @@ def _limits(task: Task) -> Resources:
                 known = known + Resources.parse(container.resources.limits)
         task.klass.memo["usage limits"] = known
     return known
-
-
-# -- arguments ------------------------------------------------------------------------------------------------------
-def _weight(arguments: Arguments, key: str, default: int) -> int:
-    found = arguments.int(key, default)
-    return default if found < 0 else found
-
-
-def _section(arguments: Arguments, key: str) -> Mapping[str, Any]:
-    found = arguments.get(key)
-    if found is None:
-        return {}
-    if not isinstance(found, Mapping):
-        raise InvalidInput(f"usage: argument {key}: must be a mapping, got {found!r}")
-    return found
-
-
-def _number(section: Mapping[str, Any], where: str, key: str, default: float, least: float, most: float) -> float:
-    found = section.get(key, default)
-    try:
-        number = float(found)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"usage: argument {where}.{key}: must be a number, got {found!r}") from None
-    if not least <= number <= most:
-        raise InvalidInput(f"usage: argument {where}.{key}: must be from {least:g} to {most:g}, got {found!r}")
-    return number
-
-
-def _thresholds(arguments: Arguments) -> tuple[float, float]:
-    section = _section(arguments, "thresholds")
-    return (
-        _number(section, "thresholds", "cpu", 80, 0, 100),
-        _number(section, "thresholds", "mem", 80, 0, 100),
-    )
-
-
-def _estimator(arguments: Arguments) -> Estimator:
-    section, usual = _section(arguments, "estimator"), Estimator()
-    most = float("inf")
-    return Estimator(
-        _number(section, "estimator", "request_ratio", usual.request_ratio, 0, most),
-        _number(section, "estimator", "burst_ratio", usual.burst_ratio, 0, most),
-        _number(section, "estimator", "risk_threshold", usual.risk_threshold, 0, most),
-        _number(section, "estimator", "risk_factor", usual.risk_factor, 1, most),
-        (float(milli(section.get("be_cpu", "250m"))), float(value(section.get("be_mem", "200Mi")))),
-    )

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from pumice.config import ArgumentsInfo, Catalogue, HookInfo, InvalidConf, PluginConf, Problem, SchedulerConf
 from pumice.errors import ConfigError, MissingExtra, PluginLoadError, PumiceError
-from pumice.framework.arguments import WrongArgument
+from pumice.framework.arguments import Argument, Arguments, WrongArgument, arguments_of, declared_by
 from pumice.framework.compat import Compat, compat_of
 from pumice.framework.docs import Who
 from pumice.framework.plugin import Action
@@ -28,12 +28,12 @@ BROKEN_PLUGIN: Final = "broken-plugin"
 """The code of problems that only the author of a plugin can mend."""
 
 
-def arguments_info(read: tuple[str, ...] | None) -> ArgumentsInfo | None:
-    """What a plugin declared that it reads; None when it does not say."""
-    if read is None:
+def arguments_info(declared: Sequence[Argument[Any]] | None) -> ArgumentsInfo | None:
+    """The names of declared arguments; None if a plugin declares none and may read any."""
+    if declared is None:
         return None
     return ArgumentsInfo(
-        frozenset(n for n in read if not n.endswith("*")), tuple(n[:-1] for n in read if n.endswith("*"))
+        frozenset(one.name for one in declared if not one.prefix), tuple(one.prefix for one in declared if one.prefix)
     )
 
 
@@ -46,13 +46,13 @@ def catalogue_of(registry: Registry, *, hooks: bool = False, conf: SchedulerConf
         info = known.get(name)
         if info is None:
             raise KeyError(name)
-        return arguments_info(info.arguments_read)
+        return arguments_info(info.arguments)
 
     def action(name: str) -> ArgumentsInfo | None:
         found = known.action(name)
         if found is None:
             raise KeyError(name)
-        return arguments_info(tuple(found.arguments_read))
+        return arguments_info(declared_by(found))
 
     def broken(kind: str) -> list[str]:
         return [name for what, name in known.broken if what == kind]
@@ -159,6 +159,8 @@ class Assembly:
     """What it was made of."""
     unasked: Container[str]
     """Points that no action asks."""
+    warnings: tuple[Problem, ...] = ()
+    """Arguments in the place of which a default is used."""
     ours: bool = field(init=False)
     """Do all plugins and actions come with Pumice?"""
 
@@ -205,12 +207,18 @@ def assemble(conf: SchedulerConf, registry: Registry, compat: str | None = None)
     """
     known = compat_of(compat or conf.compat)
     problems: list[Problem] = []
+    ignored: list[Problem] = []
     actions = []
     for index, name in enumerate(conf.actions):
         try:
             action = registry.action(name)
             if action is not None:
-                actions.append(build_action(action, name))
+                given = arguments_of(conf.action_arguments(name), f"action {name}", known)
+                path = next((f"configurations[{i}]" for i, c in enumerate(conf.configurations) if c.name == name), "")
+                if wrong := _check_arguments(conf, path, declared_by(action), given, ignored):
+                    problems += wrong
+                    continue
+                actions.append(build_action(action, name, given))
         except PluginLoadError as exc:
             problems.append(_problem(conf, f"actions[{index}]", exc))
             continue
@@ -226,6 +234,10 @@ def assemble(conf: SchedulerConf, registry: Registry, compat: str | None = None)
             info = registry.get(plugin.name)
             if info is None:
                 raise ConfigError(f"unknown plugin {plugin.name!r} (known: {', '.join(sorted(registry.plugins))})")
+            given = arguments_of(plugin.arguments, info.name, known if info.built_in else Compat())
+            if wrong := _check_arguments(conf, listed.path, info.arguments or (), given, ignored):
+                problems += wrong
+                continue
             made = build(info, plugin.arguments, known)
         except MissingExtra:
             raise
@@ -239,9 +251,24 @@ def assemble(conf: SchedulerConf, registry: Registry, compat: str | None = None)
     problems += [_problem(conf, "", exc) for exc in tried.errors]
     if problems:
         raise InvalidConf(problems)
-    for warning in tried.warnings:
+    for warning in (*ignored, *tried.warnings):
         log.warning("%s", warning)
-    return Assembly(conf, actions, tiers, known, registry, unasked)
+    return Assembly(conf, actions, tiers, known, registry, unasked, tuple(ignored))
+
+
+def _check_arguments(
+    conf: SchedulerConf, path: str, declared: Iterable[Argument[Any]], given: Arguments, ignored: list[Problem]
+) -> list[Problem]:
+    """The arguments that are not what was declared; *ignored* gets those in the place of which a default is used."""
+    wrong = []
+    for one in declared:
+        try:
+            for key, text in one.ignored(given):
+                at = f"{path}.arguments.{key}"
+                ignored.append(Problem("ignored-value", text, at, conf.position(at), conf.source))
+        except WrongArgument as exc:
+            wrong.append(_problem(conf, path, exc))
+    return wrong
 
 
 def _entry(

@@ -24,7 +24,6 @@ class Capabilities(Plugin):
     """Refuses a task by which its queue, or one above it, would hold more than its capability. Pod slots aside."""
 
     name = "capability"
-    arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:
         self._look_at(ssn)

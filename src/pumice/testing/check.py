@@ -19,6 +19,7 @@ from pumice.framework.arguments import Arguments
 from pumice.framework.loading import check_class
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.callback import Callback, where
+from pumice.framework.points.table import POINTS
 from pumice.framework.registry import default_registry
 from pumice.framework.session.session import Session
 from pumice.model.node import Node
@@ -142,10 +143,10 @@ class _Check:
         busy = self._open(*_running(self._busy, "busy"), *job("more", tasks=2, cpu=1), queue("new"), now=_LATER)
         worlds = (self._base, self._open(), busy)
         for point in _AMONG_NODES:
-            for callbacks in zip(*(_callbacks(ssn, point) for ssn in worlds), strict=True):
+            for callbacks in zip(*(ssn.callbacks(POINTS[point]) for ssn in worlds), strict=True):
                 yield from self._among_nodes(point, callbacks, worlds)
         for point in _ORDERS:
-            for callback in _callbacks(self._base, point):
+            for callback in self._base.callbacks(POINTS[point]):
                 if not callback.sort_key:
                     yield from _order_problems(point, callback, _ordered(self._base, point))
         if _fingerprint(self._base) != before:
@@ -188,7 +189,7 @@ class _Check:
         if task.name != "plain-0":
             return
         ssn = self._open(*_running(self._busy, "real"))
-        [real] = _callbacks(ssn, point)[:1]
+        [real] = ssn.callbacks(POINTS[point])[:1]
         try:
             said = _ask(point, callback, task, self._base, extra=_EXTRA)
             truth = _ask(point, real, ssn.state.tasks[task.uid], ssn)
@@ -197,10 +198,6 @@ class _Check:
             return
         text = f"{at} has scope NODE, and of a node as it would be with more tasks it says other than of such a node:"
         yield from _difference(truth, said, self._busy, f"{text} {task.key}")
-
-
-def _callbacks(ssn: Session, point: str) -> list[Callback]:
-    return [callback for tier in ssn.chain(point) for callback in tier]
 
 
 def _key(callback: Callback, task: Task) -> Hashable:

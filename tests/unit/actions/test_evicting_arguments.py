@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pumice.errors import InvalidInput
+from pumice.config import InvalidConf
 from pumice.framework.evicting.dryrun import Width
 from pumice.testing.builders import node
 from pumice.testing.scenario import Scenario
@@ -50,9 +50,10 @@ def test_a_wrong_argument_is_named_with_its_value(action: str, argument: str, va
         "tiers": [{"plugins": [{"name": "priority"}]}],
         "configurations": [{"name": action, "arguments": {argument: value}}],
     }
-    with pytest.raises(InvalidInput) as error:
+    with pytest.raises(InvalidConf) as error:
         scenario.run(conf=conf)
-    assert str(error.value) == f"action {action}: argument {argument}: must be {wants}, got {value!r}"
+    where = f"scenario: configurations[0].arguments.{argument}"
+    assert str(error.value) == f"{where}: action {action}: argument {argument}: must be {wants}, got {value!r}"
 
 
 @pytest.mark.parametrize("given_number", [0, -3])

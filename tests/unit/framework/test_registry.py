@@ -18,12 +18,12 @@ from pumice.framework.registry import Registry, build, default_registry, set_def
 from pumice.scheduler.assembly import assemble, catalogue_of
 
 GOOD = """
-from pumice import Plugin
+from pumice import Argument, Plugin
 
 class Mine(Plugin):
     '''Does it.'''
     name = "{name}"
-    arguments_read = ("weight",)
+    weight = Argument(1, "Weight of the score.")
 """
 
 
@@ -48,7 +48,7 @@ def test_a_registered_builder_is_found_by_its_name(registry: Registry) -> None:
     registry.register("mine", Mine)
     info = registry.get("mine")
     assert info is not None
-    assert (info.name, info.doc, info.arguments_read, info.repeatable) == ("mine", "Mine.", None, False)
+    assert (info.name, info.doc, info.arguments, info.repeatable) == ("mine", "Mine.", (), False)
     assert info.origin.endswith("Mine")
     assert isinstance(build(info, {}), Mine)
     assert registry.get("other") is None
@@ -96,7 +96,7 @@ def test_a_directory_gives_files_and_packages_in_order(registry: Registry, tmp_p
     assert [info.name for info in loaded] == ["a-new", "named-here", "pack"]
     assert registry.aliases == {"a_new": "a-new", "b_file": "named-here", "b-file": "named-here"}
     assert registry.get("b_file") is registry.get("named-here") is not None
-    assert loaded[1].arguments_read == ("weight",)
+    assert [one.name for one in loaded[1].arguments or ()] == ["weight"]
     assert loaded[1].doc == "Does it."
     assert loaded[0].origin == str(tmp_path / "a_new.py")
 

@@ -153,7 +153,7 @@ def test_a_closed_queue_takes_nothing() -> None:
 
 
 def test_a_negative_level_counts_as_none_and_a_wrong_argument_is_named() -> None:
-    assert Capacity(Arguments({"ancestorReclaimLevel": -3}))._level == 0
+    assert Capacity(Arguments({"ancestorReclaimLevel": -3})).level == 0
     with pytest.raises(InvalidInput, match=r"capacity\.DynamicResourceAllocationEnable: must be true or false"):
         Capacity(Arguments({"capacity.DynamicResourceAllocationEnable": "perhaps"}))
 

@@ -257,7 +257,7 @@ def test_weights_below_zero_count_as_one() -> None:
             {"weight": -1, "hypernode.binpack.normal-pod.fading": -1, "hypernode.gradient.evict.max-hypernodes": 0}
         )
     )
-    assert (plugin._weight, plugin._fading, plugin._most_evicted) == (1, 0.8, 8)
+    assert (plugin.weight, plugin.fading, plugin.most_evicted) == (1, 0.8, 8)
 
 
 # -- numbers --------------------------------------------------------------------------------------------------------

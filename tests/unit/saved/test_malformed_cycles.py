@@ -219,7 +219,7 @@ def test_a_replay_reads_no_file_and_opens_no_connection(dialect: str, tmp_path: 
     for name, info in sorted(registry.plugins.items()):
         if name.startswith("kai/") != (dialect == "kai"):
             continue
-        arguments = {key: str(secret) for key in info.arguments_read or () if "ile" in key or "ath" in key}
+        arguments = {one.name: str(secret) for one in info.arguments or () if "ile" in one.name or "ath" in one.name}
         if name == "extender":
             arguments = {
                 "extender.urlPrefix": "http://127.0.0.1:9",

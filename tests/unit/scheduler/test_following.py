@@ -13,12 +13,12 @@ from pumice.scheduler.assembly import catalogue_of
 from pumice.scheduler.following import ConfText, Following, PluginFolder
 
 PLUGIN = """
-from pumice import Plugin
+from pumice import Argument, Plugin
 
 
 class Sized(Plugin):
     name = "sized"
-    arguments_read = ("size",)
+    size = Argument(1, "A number.")
     number = {number}
 
     def __init__(self, arguments):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pumice import Arguments, Job, Node, NodeRows, Plugin, Scope, Session, Task, Unfit, same_class, scope
+from pumice import Argument, Arguments, Job, Node, NodeRows, Plugin, Scope, Session, Task, Unfit, same_class, scope
 from pumice.testing import check_plugin, job, node
 
 
@@ -16,11 +16,7 @@ class Good(Plugin):
     """Filters, scores and orders, each with what it declares."""
 
     name = "good"
-    arguments_read = ("weight",)
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self.weight = arguments.float("weight", 1)
+    weight = Argument(1.0, "Weight of the score.")
 
     def on_session_open(self, ssn: Session) -> None:
         ssn.add_batch_node_order_fn(self.name, self.emptier, scope=Scope.NODE, key=same_class)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pumice import Arguments, Node, Plugin, PluginLoadError, Task, Unfit, testing
+from pumice import Argument, Node, Plugin, PluginLoadError, Task, Unfit, testing
 from pumice.errors import ConfigError, InvalidInput
 from pumice.testing import ConfWarning, Scenario, cluster, job, node, pod, queue, session, task_of
 
@@ -112,14 +112,10 @@ class OnlyEven(Plugin):
     """Nodes with an even number only."""
 
     name = "only-even"
-    arguments_read = ("odd",)
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self.rest = 1 if arguments.bool("odd", False) else 0
+    odd = Argument(False, "Nodes with an odd number instead.")
 
     def predicate(self, task: Task, node: Node) -> None:
-        if int(node.name.rpartition("-")[2]) % 2 != self.rest:
+        if int(node.name.rpartition("-")[2]) % 2 != self.odd:
             raise Unfit("the number of the node is wrong")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_type_hints
 from urllib.parse import urlsplit
@@ -12,7 +12,7 @@ from pumice.engine.scope import Scope
 from pumice.errors import InvalidInput
 from pumice.extender.dialects import DIALECTS
 from pumice.extender.protocol import ASKED, KUBE_PATHS, VERBS
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument, Arguments
 from pumice.model.api import LabelSelector, Requirement
 from pumice.model.job import Job
 from pumice.model.selectors import label_selector_matches
@@ -24,10 +24,14 @@ T = TypeVar("T")
 
 # -- how an argument is read -------------------------------------------------------------------------------------------
 class Reads(NamedTuple):
-    """Says of a field from which argument it is read, and how."""
+    """Says of a field from which argument it is read, how, and what it means."""
 
     name: str
     read: Callable[[Arguments, str, Any], Any]
+    doc: str
+    values: str = ""
+    default: object = None
+    """The default as it is written, if that is another value."""
 
 
 def _url(arguments: Arguments, name: str, default: str) -> str:
@@ -118,6 +122,14 @@ def _selector(arguments: Arguments, name: str, default: LabelSelector | None) ->
     return LabelSelector(match_expressions=tuple(lines))
 
 
+def _words(known: Iterable[str]) -> str:
+    return " or ".join(f"`{word}`" for word in known)
+
+
+_SCOPES: Final = {scope.value: scope for scope in Scope}
+_PAYLOADS: Final = {"full": False, "names": True}
+
+
 # -- what is read -----------------------------------------------------------------------------------------------------
 _LOOPBACK: Final = re.compile(r"localhost|127(?:\.\d+){3}|::1|.+\.localhost")
 
@@ -126,20 +138,41 @@ _LOOPBACK: Final = re.compile(r"localhost|127(?:\.\d+){3}|::1|.+\.localhost")
 class Transport:
     """How to reach a service. Equal ones may share connections."""
 
-    url: Annotated[str, Reads("urlPrefix", _url)] = ""
-    timeout: Annotated[float | None, Reads("httpTimeout", _seconds)] = 1.0
+    url: Annotated[
+        str,
+        Reads("urlPrefix", _url, "The service. Verbs are appended to it; without it the plugin does nothing.", "URL"),
+    ] = ""
+    timeout: Annotated[
+        float | None, Reads("httpTimeout", _seconds, "For one whole exchange; `0s`: no limit.", "duration")
+    ] = 1.0
     """Seconds for the whole exchange; ``None``: no limit."""
-    concurrency: Annotated[int, Reads("concurrency", _at_least(1))] = 64
+    concurrency: Annotated[
+        int, Reads("concurrency", _at_least(1), "Calls that may be on their way at the same time.", "1 or more")
+    ] = 64
     """Calls in flight."""
-    breaker_failures: Annotated[int, Reads("breakerFailures", _at_least(0))] = 5
+    breaker_failures: Annotated[
+        int,
+        Reads(
+            "breakerFailures",
+            _at_least(0),
+            "Failures in a row after which nothing is asked for a while; 0: never.",
+            "0 or more",
+        ),
+    ] = 5
     """Failures in a row that open the circuit; 0: never."""
-    breaker_reset: Annotated[float | None, Reads("breakerReset", _seconds)] = 10.0
+    breaker_reset: Annotated[
+        float | None, Reads("breakerReset", _seconds, "How long that is; then one call may try.", "duration")
+    ] = 10.0
     """Seconds until an open circuit lets one call try; ``None``: at once."""
-    ca_file: Annotated[str, Reads("caFile", Arguments.str)] = ""
-    cert_file: Annotated[str, Reads("certFile", Arguments.str)] = ""
-    key_file: Annotated[str, Reads("keyFile", Arguments.str)] = ""
-    token_file: Annotated[str, Reads("tokenFile", Arguments.str)] = ""
-    compression: Annotated[bool, Reads("compression", Arguments.bool)] = False
+    ca_file: Annotated[
+        str, Reads("caFile", Arguments.str, "TLS: the certificate authority of the service.", "path")
+    ] = ""
+    cert_file: Annotated[str, Reads("certFile", Arguments.str, "TLS: our client certificate.", "path")] = ""
+    key_file: Annotated[str, Reads("keyFile", Arguments.str, "TLS: its key.", "path")] = ""
+    token_file: Annotated[
+        str, Reads("tokenFile", Arguments.str, "A bearer token; the file is read again when it changes.", "path")
+    ] = ""
+    compression: Annotated[bool, Reads("compression", Arguments.bool, "Send large questions with gzip.")] = False
 
     @property
     def exposed(self) -> bool:
@@ -152,23 +185,84 @@ class Transport:
 class ExtenderSettings:
     """One extender as the configuration describes it."""
 
-    name: Annotated[str, Reads("name", Arguments.str)] = ""
+    name: Annotated[str, Reads("name", Arguments.str, "Tells several extenders apart.")] = ""
     transport: Transport | None = None
     """``None``: no URL was given, the extender is off."""
     verbs: Mapping[str, str] = field(default_factory=dict)
     """Verb -> the path under which the service answers it; those with an empty path are left out."""
-    ignorable: Annotated[bool, Reads("ignorable", Arguments.bool)] = False
-    policies: Annotated[Mapping[str, bool] | None, Reads("failurePolicy", _policies)] = None
+    ignorable: Annotated[
+        bool, Reads("ignorable", Arguments.bool, "Errors are neutral for the decision instead of failing it.")
+    ] = False
+    policies: Annotated[
+        Mapping[str, bool] | None,
+        Reads(
+            "failurePolicy",
+            _policies,
+            "Per verb, above `ignorable`.",
+            "`{predicate: ignore, jobReady: fail}` or `predicate=ignore`",
+        ),
+    ] = None
     """Verb -> are its errors ignored? Where it differs from ``ignorable``."""
-    managed: Annotated[frozenset[str], Reads("managedResources", _names)] = frozenset()
-    dialect: Annotated[str, Reads("dialect", _one_of({name: name for name in DIALECTS}))] = ""
+    managed: Annotated[
+        frozenset[str],
+        Reads(
+            "managedResources",
+            _names,
+            "Ask only about tasks that name one of these; none: all tasks. A real Volcano takes a YAML list only.",
+            "list of texts",
+        ),
+    ] = frozenset()
+    dialect: Annotated[
+        str,
+        Reads(
+            "dialect",
+            _one_of({name: name for name in DIALECTS}),
+            "What is sent, `volcano` under `compat: volcano`; answers are understood in every dialect.",
+            _words(DIALECTS),
+            "documented",
+        ),
+    ] = ""
     """Empty: the documented one, or under ``compat: volcano`` Volcano's."""
-    scope: Annotated[Scope, Reads("scope", _one_of({scope.value: scope for scope in Scope}))] = Scope.SESSION
-    names_only: Annotated[bool, Reads("payload", _one_of({"full": False, "names": True}))] = False
-    weight: Annotated[float, Reads("weight", Arguments.float)] = 1.0
-    session_budget: Annotated[float | None, Reads("sessionBudget", _seconds)] = None
+    scope: Annotated[
+        Scope,
+        Reads(
+            "scope",
+            _one_of(_SCOPES),
+            "What answers about nodes depend on; those of the first two are kept.",
+            _words(_SCOPES),
+            "session",
+        ),
+    ] = Scope.SESSION
+    names_only: Annotated[
+        bool,
+        Reads(
+            "payload",
+            _one_of(_PAYLOADS),
+            "`names`: after the snapshot of onSessionOpen, calls carry names only.",
+            _words(_PAYLOADS),
+            "full",
+        ),
+    ] = False
+    weight: Annotated[float, Reads("weight", Arguments.float, "Scores of prioritize are multiplied by it.")] = 1.0
+    session_budget: Annotated[
+        float | None,
+        Reads(
+            "sessionBudget",
+            _seconds,
+            "For all calls of one cycle; then calls fail at once. None: no limit.",
+            "duration",
+        ),
+    ] = None
     """Seconds for all calls of one cycle; ``None``: no limit."""
-    bypass: Annotated[LabelSelector | None, Reads("bypassSelector", _selector)] = None
+    bypass: Annotated[
+        LabelSelector | None,
+        Reads(
+            "bypassSelector",
+            _selector,
+            "Never ask about pods with these labels, such as the extender's own.",
+            "`app=licences,!spot`",
+        ),
+    ] = None
     """Tasks that the extender is never asked about."""
 
     def ignores(self, verb: str) -> bool:
@@ -272,12 +366,13 @@ def read_settings(arguments: Arguments) -> ExtenderSettings:
     return replace(settings, verbs=_kube_verbs(verbs)) if settings.dialect == "kube" else settings
 
 
-ARGUMENTS: Final = tuple(
-    sorted(
-        (
-            *(PREFIX + reads.name for named in _NAMED.values() for _, reads, _ in named),
-            *(f"{PREFIX}{verb}Verb" for verb in ASKED),
-        )
-    )
+def _declared(reads: Reads, default: object) -> Argument[Any]:
+    known = default if reads.default is None else reads.default
+    return Argument[Any](known, reads.doc, name=PREFIX + reads.name, values=reads.values, read=reads.read)
+
+
+SETTINGS: Final = tuple(_declared(reads, default) for named in _NAMED.values() for _, reads, default in named)
+PATHS: Final = tuple(
+    Argument("", VERBS[verb].question, name=f"{PREFIX}{verb}Verb", values="path under which the service answers")
+    for verb in ASKED
 )
-"""Every argument that the plugin reads."""

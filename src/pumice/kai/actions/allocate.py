@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from pumice.framework.plugin import Action
@@ -26,7 +25,6 @@ class KaiAllocate(Action):
 
     name = "allocate"
     asks: ClassVar = (*ordering.ASKS, *placing.ASKS)
-    arguments_read: ClassVar[Sequence[str]] = ()
 
     def execute(self, ssn: Session) -> None:
         """Serve every job that waits, until nobody can be served."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from pumice.framework.arguments import Argument, Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.kai.search.rows import WorldRows
@@ -24,7 +24,7 @@ class DynamicResources(Plugin):
     """Chooses devices for claims while a node is looked at, so that a task without them is not placed."""
 
     name = "dynamicresources"
-    arguments_read: ClassVar[Sequence[str]] = ("maxCelCacheEntries",)
+    kept = Argument(10, "Has no effect: every selector is kept.", name="maxCelCacheEntries", read=Arguments.get)
 
     def on_session_open(self, ssn: Session) -> None:
         """Look at claims, where there are any."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pumice.config.durations import parse_duration
 from pumice.errors import InvalidInput
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument, Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.kai.search.scenario import VictimScenario
@@ -22,6 +21,16 @@ from pumice.model.kai import KaiQueueSpec
 LCA, QUEUE = "lca", "queue"
 
 
+def _seconds(arguments: Arguments, key: str, _: float) -> float:
+    text = arguments.get(key, "0s") or "0s"
+    if isinstance(text, (int, float)) and not isinstance(text, bool):
+        return float(text)
+    try:
+        return parse_duration(str(text), days=True) / 1e9
+    except InvalidInput as exc:
+        raise InvalidInput(f"minruntime: argument {key}: {exc}") from exc
+
+
 class MinRuntime(Plugin):
     """Jobs that started too short a time ago are not evicted below their minimum.
 
@@ -31,19 +40,14 @@ class MinRuntime(Plugin):
     """
 
     name = "minruntime"
-    arguments_read: ClassVar[Sequence[str]] = (
-        "defaultPreemptMinRuntime",
-        "defaultReclaimMinRuntime",
-        "reclaimResolveMethod",
+    preempt = Argument(0.0, "If no queue says one.", name="defaultPreemptMinRuntime", values="duration", read=_seconds)
+    reclaim = Argument(0.0, "If no queue says one.", name="defaultReclaimMinRuntime", values="duration", read=_seconds)
+    method = Argument(
+        LCA,
+        "Where the search begins: where the chains of the two queues part, or at the queue of the victim.",
+        name="reclaimResolveMethod",
+        choices=(LCA, QUEUE, ""),
     )
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self._preempt = _seconds(arguments, "defaultPreemptMinRuntime")
-        self._reclaim = _seconds(arguments, "defaultReclaimMinRuntime")
-        self._method = arguments.str("reclaimResolveMethod", LCA) or LCA
-        if self._method not in (LCA, QUEUE):
-            raise InvalidInput(f"minruntime: reclaimResolveMethod: must be lca or queue, got {self._method!r}")
 
     def on_session_open(self, ssn: Session) -> None:
         """Protect victims of both actions."""
@@ -56,15 +60,15 @@ class MinRuntime(Plugin):
 
     def preempt_time(self, victim: QueueView) -> float:
         """Seconds for which work of a queue is not preempted."""
-        return _nearest(victim, "preempt_min_runtime", self._preempt)
+        return _nearest(victim, "preempt_min_runtime", self.preempt)
 
     def reclaim_time(self, reclaimer: QueueView, victim: QueueView) -> float:
         """Seconds for which work of one queue is not reclaimed by another."""
         pair = (reclaimer.name, victim.name)
         known = self._known.get(pair)
         if known is None:
-            start = start_of(self._method, reclaimer, victim)
-            known = self._known[pair] = _nearest(start, "reclaim_min_runtime", self._reclaim)
+            start = start_of(self.method or LCA, reclaimer, victim)
+            known = self._known[pair] = _nearest(start, "reclaim_min_runtime", self.reclaim)
         return known
 
     def _protected(self, victim: JobView, seconds: float) -> bool:
@@ -111,13 +115,3 @@ def _nearest(queue: QueueView, field: str, default: float) -> float:
             except InvalidInput:
                 continue
     return default
-
-
-def _seconds(arguments: Arguments, key: str) -> float:
-    text = arguments.get(key, "0s") or "0s"
-    if isinstance(text, (int, float)) and not isinstance(text, bool):
-        return float(text)
-    try:
-        return parse_duration(str(text), days=True) / 1e9
-    except InvalidInput as exc:
-        raise InvalidInput(f"minruntime: argument {key}: {exc}") from exc

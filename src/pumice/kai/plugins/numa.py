@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.kai.search.rows import WorldRows
@@ -33,12 +32,18 @@ class Numa(Plugin):
     """Foresees what the Topology Manager of the kubelets does, by the NodeResourceTopologies of the nodes."""
 
     name = "numa"
-    arguments_read: ClassVar[Sequence[str]] = ("ignoreList", "reconstructAvailable")
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self._ignored = frozenset(n.strip() for n in arguments.str("ignoreList", "").split(",") if n.strip())
-        self._from_records = arguments.bool("reconstructAvailable", True)
+    ignored = Argument[frozenset[str]](
+        frozenset(),
+        "Resources that are not looked at.",
+        name="ignoreList",
+        values="text with commas",
+        read=lambda arguments, key, _: frozenset(filter(None, map(str.strip, arguments.str(key, "").split(",")))),
+    )
+    from_records = Argument(
+        True,
+        "What is free in a zone is what it has, less what the pods of the node hold; else as the object says.",
+        name="reconstructAvailable",
+    )
 
     def on_session_open(self, ssn: Session) -> None:
         """Read the zones, and what the tasks on the nodes have of them."""
@@ -77,11 +82,11 @@ class Numa(Plugin):
         )
         for node in ledger.nodes:
             told = world.state.kind("NodeResourceTopology").get(node.name)
-            found = zoned(told, offered, self._ignored) if isinstance(told, NodeResourceTopology) else None
+            found = zoned(told, offered, self.ignored) if isinstance(told, NodeResourceTopology) else None
             if found is None:
                 continue
             world.zones[node.row] = found
-            rebuilt = self._from_records and found.policy != NONE
+            rebuilt = self.from_records and found.policy != NONE
             if rebuilt:
                 for zone in found.zones:
                     zone.available = dict(zone.allocatable)

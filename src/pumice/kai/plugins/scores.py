@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pumice.errors import InvalidInput
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument, Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.kai.search.rows import WorldRows
@@ -33,14 +31,12 @@ class NodePlacement(Plugin):
     """Packs tasks (``binpack``) or spreads them, by GPUs or, for tasks without any, by cpu."""
 
     name = "nodeplacement"
-    arguments_read: ClassVar[Sequence[str]] = ("cpu", "gpu")
+    gpu = Argument(BINPACK, "Tasks with GPUs.", choices=(BINPACK, SPREAD, ""))
+    cpu = Argument(BINPACK, "Tasks without GPUs.", choices=(BINPACK, SPREAD, ""))
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
-        self._ways = {kind: arguments.str(kind, BINPACK) or BINPACK for kind in ("cpu", "gpu")}
-        for kind, way in self._ways.items():
-            if way not in (BINPACK, SPREAD):
-                raise InvalidInput(f"nodeplacement: argument {kind}: must be binpack or spread, got {way!r}")
+        self._ways = {"cpu": self.cpu or BINPACK, "gpu": self.gpu or BINPACK}
 
     def on_session_open(self, ssn: Session) -> None:
         """Say that a node which is filled stays the best, and that of GPUs what is free is all that counts."""

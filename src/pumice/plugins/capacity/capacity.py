@@ -8,7 +8,7 @@ from functools import partial
 from pumice.engine.views import same_class
 from pumice.framework import quota
 from pumice.framework.admission import Admission
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.events import EventHandler
 from pumice.framework.session.session import Session
@@ -22,27 +22,26 @@ from pumice.plugins.capacity.claim_quota import Amounts, Claims, device_limits
 from pumice.plugins.capacity.tree import Branch, QueueTree, common_level, rivals
 from pumice.plugins.capacity.victims import CapacityVictims
 
-_LEVEL = "ancestorReclaimLevel"
-_DRA = "capacity.DynamicResourceAllocationEnable"
-_DRA_CAPACITY = "capacity.DRAConsumableCapacityEnable"
-
 
 class Capacity(Plugin):
-    """Bounds what queues hold by ``capability``, ``guarantee`` and ``deserved``; with ``enableHierarchy`` in a tree.
-
-    ``ancestorReclaimLevel`` (0): how many levels of parents take part when a queue reclaims.
-    ``capacity.DynamicResourceAllocationEnable`` (true): count device claims against ``deviceclass/<class>`` entries.
-    ``capacity.DRAConsumableCapacityEnable`` (false): also count ``<dimension>.deviceclass/<class>``.
-    """
+    """Bounds what queues hold by ``capability``, ``guarantee`` and ``deserved``; with ``enableHierarchy`` in a tree."""
 
     name = "capacity"
-    arguments_read = (_LEVEL, _DRA, _DRA_CAPACITY)
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self._level = max(arguments.int(_LEVEL, 0), 0)
-        self._dra = arguments.bool(_DRA, True)
-        self._dra_capacity = arguments.bool(_DRA_CAPACITY, False)
+    level = Argument(
+        0,
+        "How many levels of parents take part in reclaim; only with `enableHierarchy`.",
+        name="ancestorReclaimLevel",
+        minimum=0,
+        lenient=True,
+    )
+    counts_claims = Argument(
+        True,
+        "Count device claims against `deviceclass/<class>` limits.",
+        name="capacity.DynamicResourceAllocationEnable",
+    )
+    counts_capacity = Argument(
+        False, "Also count `<dimension>.deviceclass/<class>`.", name="capacity.DRAConsumableCapacityEnable"
+    )
 
     # -- opening --------------------------------------------------------------------------------------------------
     def _begin(self, ssn: Session) -> None:
@@ -58,9 +57,9 @@ class Capacity(Plugin):
         self._frozen: dict[str, float] = {}
         if self._hierarchy and ssn.compat.stale_ancestor_shares:
             self._frozen = {b.name: _share(b) for b in tree.inner}
-        limits = self._device_limits if self._dra else {}
-        self._claims = Claims(ssn, tree, limits, capacity=self._dra_capacity) if limits else None
-        self._reclaim = CapacityVictims(ssn, tree, self._level if self._hierarchy else 0, self._sync)
+        limits = self._device_limits if self.counts_claims else {}
+        self._claims = Claims(ssn, tree, limits, capacity=self.counts_capacity) if limits else None
+        self._reclaim = CapacityVictims(ssn, tree, self.level if self._hierarchy else 0, self._sync)
         self._admission = Admission(ssn)
 
     def on_session_reopen(self, ssn: Session) -> bool:
@@ -245,7 +244,7 @@ class Capacity(Plugin):
         request, used = Resources(quota.summed(tasks)), branch.used()
         if not quota.fits(branch.limit, used, request.items()):
             return self._insufficient(queue, branch, request.items())
-        levels = range(1, self._level + 1) if self._hierarchy else ()
+        levels = range(1, self.level + 1) if self._hierarchy else ()
         for own in (branch, *(branch.above(level) for level in levels)):
             if own is not None:
                 held = own.used()

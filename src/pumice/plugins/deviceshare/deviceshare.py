@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
 from pumice.errors import InvalidInput
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument, Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.events import Event, EventHandler
 from pumice.framework.session.session import Session
@@ -22,7 +22,7 @@ from pumice.model.task import Task
 from pumice.plugins.deviceshare.card_ledger import CardLedger, CardSettings, binpack, no_policy, spread
 from pumice.plugins.deviceshare.cards import MIG, asked_of
 from pumice.plugins.deviceshare.mig import ARGUMENT as GEOMETRIES
-from pumice.plugins.deviceshare.mig import read_geometries
+from pumice.plugins.deviceshare.mig import KnownGeometries, read_geometries
 
 Reasons = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -37,61 +37,94 @@ UNCUT: Final = reason_id(NAME, "node(s) had MIG cards that the conf does not say
 OTHER_MODE: Final = reason_id(NAME, "node(s) had cards of another sharing mode", Code.UNRESOLVABLE)
 
 
+def _rules(arguments: Arguments, key: str, _: object) -> list[dict[str, str]]:
+    found = arguments.get(key) or []
+    rules = found if isinstance(found, list) else [found]
+    if not all(
+        isinstance(rule, Mapping) and rule and all(isinstance(v, str) for pair in rule.items() for v in pair)
+        for rule in rules
+    ):
+        raise InvalidInput(
+            f"deviceshare: argument {key}: must be a list of labels such as [{{app: train}}], got {found!r}"
+        )
+    return [dict(rule) for rule in rules]
+
+
+def _geometries(arguments: Arguments, key: str, _: object) -> KnownGeometries:
+    return read_geometries(arguments.get(key) or [])
+
+
+def _refused(arguments: Arguments, key: str, default: bool) -> bool:
+    if arguments.bool(key, default):
+        raise InvalidInput(
+            f"deviceshare: {key.partition('.')[2]}: Volcano's, not in Pumice: see docs/limits.md#volumes-and-devices"
+        )
+    return False
+
+
 class DeviceShare(Plugin):
     """Gives tasks parts of cards: memory and cores of vGPUs, and the index of a GPU that is shared by memory or whole.
 
-    Arguments: ``deviceshare.VGPUEnable``, ``deviceshare.GPUSharingEnable``, ``deviceshare.GPUNumberEnable`` (only one
-    of the three), ``deviceshare.SchedulePolicy`` (``binpack`` or ``spread``), ``deviceshare.ScheduleWeight`` (0),
-    ``deviceshare.GPUExclusiveRules`` (labels; pods that match the same never share a card) and
-    ``deviceshare.KnownMigGeometries`` (how types of cards can be cut by MIG).
+    Of ``VGPUEnable``, ``GPUSharingEnable`` and ``GPUNumberEnable`` only one can be true.
     """
 
     name = NAME
-    arguments_read = (
-        *("deviceshare.VGPUEnable", "deviceshare.GPUSharingEnable", "deviceshare.GPUNumberEnable"),
-        *("deviceshare.SchedulePolicy", "deviceshare.ScheduleWeight", "deviceshare.GPUExclusiveRules"),
-        GEOMETRIES,
-        *("deviceshare.NodeLockEnable", *(f"deviceshare.{name}" for name in _OTHERS)),
-        *("deviceshare.KnownGeometriesCMName", "deviceshare.KnownGeometriesCMNamespace"),
+    vgpu = Argument(False, "Share vGPU cards.", name="deviceshare.VGPUEnable")
+    sharing = Argument(False, "Share cards by memory.", name="deviceshare.GPUSharingEnable")
+    number = Argument(False, "Say which whole cards a task has.", name="deviceshare.GPUNumberEnable")
+    policy = Argument(
+        "",
+        "`binpack` fills cards up, `spread` takes cards that few use.",
+        name="deviceshare.SchedulePolicy",
+        choices=("binpack", "spread", ""),
+    )
+    weight = Argument(0, "Weight of the policy among nodes.", name="deviceshare.ScheduleWeight")
+    rules = Argument[list[dict[str, str]]](
+        [],
+        "Pods that have the labels of the same rule never share a card.",
+        name="deviceshare.GPUExclusiveRules",
+        values="a list of labels such as `[{app: train}]`",
+        read=_rules,
+    )
+    geometries = Argument[KnownGeometries](
+        (),
+        "How types of cards can be cut, as `knownMigGeometries` of Volcano's device config.",
+        name=GEOMETRIES,
+        values="a list",
+        read=_geometries,
+    )
+    refused = tuple(
+        Argument(False, "Refused: NPUs are not in Pumice.", name=f"deviceshare.{name}", read=_refused, values="false")
+        for name in _OTHERS
+    )
+    ignored = tuple(
+        Argument[object](None, "Has no effect.", name=f"deviceshare.{name}", read=Arguments.get)
+        for name in ("NodeLockEnable", "KnownGeometriesCMName", "KnownGeometriesCMNamespace")
     )
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
-        self._vgpu = arguments.bool("deviceshare.VGPUEnable", False)
-        sharing = arguments.bool("deviceshare.GPUSharingEnable", False)
-        number = arguments.bool("deviceshare.GPUNumberEnable", False)
-        if sum((self._vgpu, sharing, number)) > 1:
+        if sum((self.vgpu, self.sharing, self.number)) > 1:
             raise InvalidInput(
                 "deviceshare: VGPUEnable, GPUSharingEnable and GPUNumberEnable: only one of them can be true"
             )
-        self._indexes = sharing or number
-        for name in _OTHERS:
-            if arguments.bool(f"deviceshare.{name}", False):
-                raise InvalidInput(
-                    f"deviceshare: {name}: Volcano's, not in Pumice: see docs/limits.md#volumes-and-devices"
-                )
-        self._policy = arguments.str("deviceshare.SchedulePolicy", "")
-        if self._policy not in _ORDERS:
-            raise InvalidInput(
-                f"deviceshare: argument deviceshare.SchedulePolicy: must be binpack or spread, got {self._policy!r}"
-            )
-        self._weight = arguments.int("deviceshare.ScheduleWeight", 0)
-        self._settings = CardSettings(_rules(arguments), read_geometries(arguments.get(GEOMETRIES) or []))
+        self._indexes = self.sharing or self.number
+        self._settings = CardSettings(self.rules, self.geometries)
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn
         settings = self._settings._replace(fall_back=ssn.compat.unknown_geometries)
         self._ledger = CardLedger(ssn.state, ssn.memory, settings)
         self._answers: dict[Hashable, _Answer] = {}
-        unscored = self._policy == "spread" and ssn.compat.unscored_vgpu_spread
-        self._scores = bool(self._weight and self._policy) and not unscored
+        unscored = self.policy == "spread" and ssn.compat.unscored_vgpu_spread
+        self._scores = bool(self.weight and self.policy) and not unscored
         ssn.add_batch_predicate_fn(self.name, self._filter, key=_kind, applies=self._concerns)
         ssn.add_batch_node_order_fn(self.name, self._score, key=_kind, applies=self._is_scored)
         ssn.add_event_handler(EventHandler(self._placed, self._taken_back, _placed_many))
         ssn.add_bind_request_mutate_fn(self.name, self._notes)
 
     def _concerns(self, task: Task) -> bool:
-        return self._vgpu and bool(asked_of(task.klass))
+        return self.vgpu and bool(asked_of(task.klass))
 
     def _is_scored(self, task: Task) -> bool:
         return self._scores and self._concerns(task)
@@ -103,7 +136,7 @@ class DeviceShare(Plugin):
 
     def _score(self, task: Task, rows: NodeRows) -> Floats:
         """How well the cards that it would get go with the policy."""
-        return self._answer(task, rows).scores[rows.index] * self._weight
+        return self._answer(task, rows).scores[rows.index] * self.weight
 
     def _answer(self, task: Task, rows: NodeRows) -> _Answer:
         ledger, size = self._ledger, rows._table.size
@@ -132,7 +165,7 @@ class DeviceShare(Plugin):
             return OTHER_MODE, 0.0
         if all(card.mode == MIG and not card.ways for card in held.cards):
             return UNCUT, 0.0
-        chosen = held.choose(task, _ORDERS[self._policy], future=True, score=self._policy)
+        chosen = held.choose(task, _ORDERS[self.policy], future=True, score=self.policy)
         if chosen is None:
             return _no_room(task, held.roomiest(), held.is_large_enough(task)), 0.0
         return 0, chosen[1]
@@ -146,7 +179,7 @@ class DeviceShare(Plugin):
         self._ledger.withdraw(task)
         held = self._ledger.on(node)
         now = task.status is TaskStatus.ALLOCATED
-        chosen = held.choose(task, _ORDERS[self._policy], future=not now) if held is not None else None
+        chosen = held.choose(task, _ORDERS[self.policy], future=not now) if held is not None else None
         if chosen is None:
             event.err = f"node {node.name}: no room on its cards for {task.key}"
         else:
@@ -216,17 +249,3 @@ def _no_room(task: Task, free: tuple[int, int], large_enough: bool) -> int:
         return reason_id(NAME, f"node(s) had too few cards that are large enough: {wants}", Code.UNRESOLVABLE)
     text = f"node(s) had too few cards with room: {wants} (the roomiest has {free[0]} MiB, {free[1]} % of its cores)"
     return reason_id(NAME, text)
-
-
-def _rules(arguments: Arguments) -> list[dict[str, str]]:
-    found = arguments.get("deviceshare.GPUExclusiveRules") or []
-    rules = found if isinstance(found, list) else [found]
-    if not all(
-        isinstance(rule, Mapping) and rule and all(isinstance(v, str) for pair in rule.items() for v in pair)
-        for rule in rules
-    ):
-        raise InvalidInput(
-            "deviceshare: argument deviceshare.GPUExclusiveRules: must be a list of labels such as [{app: train}], "
-            f"got {found!r}"
-        )
-    return [dict(rule) for rule in rules]

@@ -19,12 +19,11 @@ _SAME_SHARE = 1e-6
 class Drf(Plugin):
     """Orders jobs by dominant share, smallest first; a job may be preempted by one that stays at or below its share.
 
-    The dominant share is the largest part of any of the cluster's resources that a job holds. No arguments. The flag
+    The dominant share is the largest part of any of the cluster's resources that a job holds. The flag
     ``enableHierarchy`` also orders queues, by the path and the weights that their annotations give.
     """
 
     name = "drf"
-    arguments_read = ()
     _seen: Mapping[int, Number] | None = None
     """What the cluster offered when the total was last put in order."""
 

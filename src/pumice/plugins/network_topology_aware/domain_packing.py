@@ -7,24 +7,17 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from pumice.framework.arguments import Arguments
 from pumice.framework.placing.domains import Domains
 from pumice.model.resources import dim
 from pumice.model.task import Task
 
 Floats = npt.NDArray[np.float64]
-_PREFIX = "hypernode.binpack"
-_RESOURCES = f"{_PREFIX}.resources"
-PACKING_ARGUMENTS = (f"{_PREFIX}.cpu", f"{_PREFIX}.memory", _RESOURCES, f"{_RESOURCES}.*")
 
 
 class Packing:
     """Weights of resources, and what they make of a request in every hyper-node."""
 
-    def __init__(self, arguments: Arguments) -> None:
-        weights = {name: weight(arguments, f"{_PREFIX}.{name}") for name in ("cpu", "memory")}
-        for name in arguments.names(_RESOURCES):
-            weights[name] = weight(arguments, f"{_RESOURCES}.{name}")
+    def __init__(self, weights: Mapping[str, int]) -> None:
         self._weights: Mapping[int, int] = {dim(name): w for name, w in weights.items()}
 
     def counted(self, request: Mapping[int, int]) -> list[tuple[int, int, int]]:
@@ -102,9 +95,3 @@ def request_of(tasks: Iterable[Task]) -> dict[int, int]:
         for d, v in task.klass.items:
             total[d] = total.get(d, 0) + v
     return total
-
-
-def weight(arguments: Arguments, key: str) -> int:
-    """A weight; a negative one counts as 1."""
-    value = arguments.int(key, 1)
-    return 1 if value < 0 else value

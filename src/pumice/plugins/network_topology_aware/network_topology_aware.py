@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pumice.engine.hypernodes import TopologyDomain, places_of
 from pumice.engine.rows import NodeRows
 from pumice.engine.views import of_labels
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument, ArgumentMap, Arguments
 from pumice.framework.placing.domains import Domains, domains_of, needed_of, waits_of
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
@@ -20,12 +20,10 @@ from pumice.model.node import Node
 from pumice.model.reason import Code, reason_id
 from pumice.model.task import Task
 from pumice.plugins.network_topology_aware.domain_packing import (
-    PACKING_ARGUMENTS,
     KeptScores,
     Packing,
     packed_rows,
     request_of,
-    weight,
 )
 
 Floats = npt.NDArray[np.float64]
@@ -34,38 +32,51 @@ Ints = npt.NDArray[np.int64]
 Reasons = npt.NDArray[np.int32]
 Gradient = list[list[TopologyDomain]]
 
-_NORMAL_PODS: Final = "hypernode.binpack.normal-pod"
 _MOST_KEPT: Final = 64
 """Requests for which it is known how full they make the hyper-nodes."""
-_MOST_EVICTED: Final = "hypernode.gradient.evict.max-hypernodes"
 _PACKED, _CLOSE, _CONFINED = 1, 2, 4
 """What is asked about a task: how full hyper-nodes get, what is close to its like, where it may be at all."""
 
 
 class NetworkTopologyAware(Plugin):
-    """Keeps a job within one hyper-node of the tier that it allows: the lowest tier that will do, there the fullest.
-
-    Arguments: ``weight`` (1), ``hypernode.binpack.cpu`` (1), ``hypernode.binpack.memory`` (1),
-    ``hypernode.binpack.resources`` (names of further resources), ``hypernode.binpack.resources.<name>`` (1),
-    ``hypernode.binpack.normal-pod.enable`` (true), ``hypernode.binpack.normal-pod.fading`` (0.8) and
-    ``hypernode.gradient.evict.max-hypernodes`` (8). Negative weights count as 1, a negative fading as 0.8.
-    """
+    """Keeps a job within one hyper-node of the tier that it allows: the lowest tier that will do, there the fullest."""
 
     name = "network-topology-aware"
-    arguments_read = (
-        *("weight", *PACKING_ARGUMENTS),
-        *(f"{_NORMAL_PODS}.enable", f"{_NORMAL_PODS}.fading", _MOST_EVICTED),
+    weight = Argument(1, "Weight of all scores.", minimum=0, lenient=True)
+    cpu = Argument(
+        1, "Weight of cpu when hyper-nodes are filled up.", name="hypernode.binpack.cpu", minimum=0, lenient=True
+    )
+    memory = Argument(1, "Weight of memory.", name="hypernode.binpack.memory", minimum=0, lenient=True)
+    resources = Argument[list[str]](
+        [], "Further resources that count.", name="hypernode.binpack.resources", read=Arguments.names
+    )
+    weights = ArgumentMap(
+        1, "Weight of one of them.", name="hypernode.binpack.resources.<name>", minimum=0, lenient=True
+    )
+    packs_others = Argument(
+        True,
+        "Also fill hyper-nodes up with pods that ask for no topology.",
+        name="hypernode.binpack.normal-pod.enable",
+    )
+    fading = Argument(
+        0.8,
+        "How much less each higher tier counts for these.",
+        name="hypernode.binpack.normal-pod.fading",
+        minimum=0,
+        lenient=True,
+    )
+    most_evicted = Argument(
+        8,
+        "In how many hyper-nodes gangpreempt and gangreclaim look for victims.",
+        name="hypernode.gradient.evict.max-hypernodes",
+        minimum=1,
+        lenient=True,
     )
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
-        self._weight = weight(arguments, "weight")
-        self._packing = Packing(arguments)
-        self._packs_others = arguments.bool(f"{_NORMAL_PODS}.enable", True)
-        fading = arguments.float(f"{_NORMAL_PODS}.fading", 0.8)
-        self._fading = fading if fading >= 0 else 0.8
-        most = arguments.int(_MOST_EVICTED, 8)
-        self._most_evicted = most if most > 0 else 8
+        others = {name: self.weights.get(name, 1) for name in self.resources}
+        self._packing = Packing({"cpu": self.cpu, "memory": self.memory, **others})
         self._kept: tuple[object, bool] = (None, False)
         self._insides: dict[str, tuple[object, Bools, int]] = {}
 
@@ -84,9 +95,9 @@ class NetworkTopologyAware(Plugin):
         ssn.add_hyper_node_gradient_for_sub_job_fn(self.name, self._for_sub_job)
         ssn.add_hyper_node_order_fn(self.name, self._order)
         self._confines = not ssn.compat.topology_of_allocate
-        self._close_to = _CLOSE if self._weight and len(tree) else 0
-        self._others = _PACKED if self._packs_others and self._weight and len(tree) else 0
-        if len(tree) and self._weight:
+        self._close_to = _CLOSE if self.weight and len(tree) else 0
+        self._others = _PACKED if self.packs_others and self.weight and len(tree) else 0
+        if len(tree) and self.weight:
             ssn.add_batch_node_order_fn(self.name, self._score, key=self._kind, applies=self._scored)
         if self._confines:
             ssn.add_batch_predicate_fn(self.name, self._confine, key=self._kind, applies=self._limited)
@@ -169,7 +180,7 @@ class NetworkTopologyAware(Plugin):
 
     def _widest_first(self, groups: Gradient) -> Gradient:
         """Groups to make room in: the widest domains first, no more than the argument says."""
-        left, out = self._most_evicted, []
+        left, out = self.most_evicted, []
         for group in reversed(groups):
             if left:
                 out.append(group[-left:])
@@ -191,7 +202,7 @@ class NetworkTopologyAware(Plugin):
                 for name in ties:
                     nodes = self._tree.by_name[name].nodes
                     out[name] += sum(1 for n in on if n in nodes) / len(sub_job.tasks)
-        weight = self._weight
+        weight = self.weight
         return {name: score * 100.0 * weight for name, score in out.items()}
 
     def _kept_scores(self, asked: dict[int, int]) -> KeptScores:
@@ -273,8 +284,8 @@ class NetworkTopologyAware(Plugin):
 
     def _score(self, task: Task, rows: NodeRows) -> Floats:
         if self._kind(task) & _CLOSE:
-            return self._close(task, rows) * (100.0 * self._weight)
-        return packed_rows(self._packing, self._domains, task, self._fading)[rows.index] * (100.0 * self._weight)
+            return self._close(task, rows) * (100.0 * self.weight)
+        return packed_rows(self._packing, self._domains, task, self.fading)[rows.index] * (100.0 * self.weight)
 
     def _close(self, task: Task, rows: NodeRows) -> Floats:
         """1 in the hyper-node of the sub-job's other tasks, less with every tier between, 0 across the top one.

@@ -12,7 +12,7 @@ from pumice.engine.matching import toleration_key
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.views import same_class
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument, Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.model.task import Task
@@ -36,15 +36,24 @@ from pumice.state.classes import Feature
 
 Floats = npt.NDArray[np.float64]
 
-_WEIGHTS = {
-    "leastrequested": 1,
-    "mostrequested": 0,
-    "nodeaffinity": 2,
-    "podaffinity": 2,
-    "balancedresource": 1,
-    "tainttoleration": 3,
-    "imagelocality": 1,
-    "podtopologyspread": 2,
+_SCORES = {
+    "leastrequested": (1, "The free part of cpu and memory after the task, averaged."),
+    "mostrequested": (0, "The used part of cpu and memory after the task, averaged."),
+    "balancedresource": (
+        1,
+        "Cpu, memory and requested `nvidia.com/gpu` are used more evenly with the task than without.",
+    ),
+    "nodeaffinity": (2, "Weights of the preferred node terms that match; the best node gets 100."),
+    "tainttoleration": (3, "Fewer taints `PreferNoSchedule` that are not tolerated; none gives 100."),
+    "podaffinity": (
+        2,
+        "Weights of preferred inter-pod terms, the task's own and those of pods that select it; lowest 0, highest 100.",
+    ),
+    "podtopologyspread": (2, "Fewer pods that a `ScheduleAnyway` constraint counts."),
+    "imagelocality": (
+        1,
+        "Size of the task's images that are on the node, scaled by the part of the nodes that have them.",
+    ),
 }
 
 
@@ -56,17 +65,15 @@ def _blind(ssn: Session) -> bool:
 class NodeOrder(Plugin):
     """Scores nodes as kube-scheduler does: free room, balance, affinities, taints, images, spread.
 
-    Arguments, each a weight, 0 turns the score off: ``leastrequested.weight`` (1), ``mostrequested.weight`` (0),
-    ``nodeaffinity.weight`` (2), ``podaffinity.weight`` (2), ``balancedresource.weight`` (1),
-    ``tainttoleration.weight`` (3), ``imagelocality.weight`` (1), ``podtopologyspread.weight`` (2).
+    Each argument is the weight of a score; 0 turns it off.
     """
 
     name = "nodeorder"
-    arguments_read = tuple(f"{name}.weight" for name in _WEIGHTS)
+    weights = tuple(Argument(default, doc, name=f"{name}.weight") for name, (default, doc) in _SCORES.items())
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
-        self._weights = {name: arguments.int(f"{name}.weight", default) for name, default in _WEIGHTS.items()}
+        self._weights = {name: one.of(self.arguments) for name, one in zip(_SCORES, self.weights, strict=True)}
 
     def on_session_open(self, ssn: Session) -> None:
         self._made_for = self._follows(ssn)

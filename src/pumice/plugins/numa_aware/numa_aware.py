@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.events import Event, EventHandler
 from pumice.framework.session.session import Session
@@ -43,17 +43,10 @@ NO_CPU: Final = _no("node(s) had no CPU left that a container could have for its
 
 
 class NumaAware(Plugin):
-    """Puts tasks whose containers have CPUs of their own where the kubelet can give them in few enough NUMA nodes.
-
-    Arguments: ``weight`` (1) of the score.
-    """
+    """Puts tasks whose containers have CPUs of their own where the kubelet can give them in few enough NUMA nodes."""
 
     name = NAME
-    arguments_read = ("weight",)
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self._weight = arguments.int("weight", 1)
+    weight = Argument(1, "Weight of the score.")
 
     def on_session_open(self, ssn: Session) -> None:
         self._topologies = CpuTopologies.kept(ssn.runtime.kept, ssn.state)
@@ -81,7 +74,7 @@ class NumaAware(Plugin):
     def _fewest_is_best(self, raw: Floats, _: Bools) -> Floats:
         most = raw.max(initial=0.0)
         scaled: Floats = 100.0 - np.floor(100.0 * raw / most) if most else np.full(len(raw), 100.0)
-        return scaled * self._weight
+        return scaled * self.weight
 
     def _answer(self, task: Task, rows: NodeRows) -> _Answer:
         """What is known of all nodes for tasks like this one, worked out where it is asked for and not known yet."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
 from pumice.errors import InvalidInput
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.model import keys
@@ -41,29 +41,24 @@ class Typical(NamedTuple):
 
 
 class Fgd(Plugin):
-    """Places tasks so that the expected fragment grows least: free GPU capacity that typical tasks could not use.
-
-    Arguments: ``weight`` (1); ``coverage`` (0.95), the part of the workload that its typical tasks make up;
-    ``typical``, a list of ``cpu milli/gpu milli/devices/models/count`` (models joined by ``|``). Without it, the tasks
-    in the cluster are what is typical.
-    """
+    """Places tasks so that the expected fragment grows least: free GPU capacity that typical tasks could not use."""
 
     name = "fgd"
-    arguments_read = ("weight", "coverage", "typical")
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self._weight = arguments.float("weight", 1)
-        self._coverage = arguments.float("coverage", 0.95)
-        self._given = arguments.list("typical")
+    weight = Argument(1.0, "Factor of the score.")
+    coverage = Argument(0.95, "The part of the workload that its typical tasks make up.")
+    typical = Argument[list[str]](
+        [],
+        "What is typical: `cpu milli/gpu milli/devices/models/count`, models joined by a vertical bar. "
+        "Without it, the tasks in the cluster.",
+    )
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn
         memory = ssn.memory
-        if self._given:
-            if memory.get("given") != self._given:
-                memory.update(given=self._given, version=0)
-                memory["typical"] = typical_of(map(_parse, self._given), self._coverage)
+        if self.typical:
+            if memory.get("given") != self.typical:
+                memory.update(given=self.typical, version=0)
+                memory["typical"] = typical_of(map(_parse, self.typical), self.coverage)
         else:
             self._learn(ssn, memory)
         self._fragments = Fragments(memory["typical"])
@@ -79,7 +74,7 @@ class Fgd(Plugin):
             return
         kinds = Counter(t.klass for t in ssn.state.tasks.values())
         pairs = [((*request_of_class(k), models_of(k.spec)), n) for k, n in kinds.items()]
-        fresh = typical_of(pairs, self._coverage)
+        fresh = typical_of(pairs, self.coverage)
         memory["pods"] = seen
         if fresh != memory.get("typical"):
             memory["typical"] = fresh
@@ -94,7 +89,7 @@ class Fgd(Plugin):
             part = slice(begin, begin + _AT_ONCE)
             best = self._by_device(asked, cpu[part], free[part], models[:, part])
             out[part] = best.max(axis=1)
-        return out * self._weight
+        return out * self.weight
 
     def _by_device(self, asked: OpenbRequest, cpu: Ints, free: Ints, models: Bools) -> Floats:
         """Scores per row and device for a part of a device; in one column where there is nothing to choose."""

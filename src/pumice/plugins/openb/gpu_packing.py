@@ -24,10 +24,9 @@ def kind_of(task: Task) -> int:
 
 
 class GpuClustering(Plugin):
-    """Prefers nodes that hold only tasks of the same kind (a part of a GPU, one, two, four or eight). No arguments."""
+    """Prefers nodes that hold only tasks of the same kind (a part of a GPU, one, two, four or eight)."""
 
     name = "gpuclustering"
-    arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn
@@ -51,10 +50,9 @@ class GpuClustering(Plugin):
 
 
 class GpuPacking(Plugin):
-    """Fills devices in use first, then idle devices of nodes in use, then idle nodes. No arguments."""
+    """Fills devices in use first, then idle devices of nodes in use, then idle nodes."""
 
     name = "gpupacking"
-    arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn

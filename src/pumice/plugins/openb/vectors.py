@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.model.node import Node
@@ -19,21 +19,17 @@ from pumice.plugins.openb.common import Floats, add_score, add_tightest_device, 
 
 
 class RandomNode(Plugin):
-    """Any node that fits, and any device: equally likely, by a seeded draw for each task. Argument: ``seed`` (0)."""
+    """Any node that fits, and any device: equally likely, by a seeded draw for each task."""
 
     name = "random"
-    arguments_read = ("seed",)
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self._seed = arguments.int("seed", 0)
+    seed = Argument(0, "Another seed is another draw.")
 
     def on_session_open(self, ssn: Session) -> None:
         ssn.add_batch_node_order_fn(self.name, self._score, scope=Scope.SESSION)
         ssn.add_gpu_order_fn(self.name, self._device)
 
     def _draw(self, what: str) -> int:
-        return zlib.crc32(f"{self._seed}/{what}".encode())
+        return zlib.crc32(f"{self.seed}/{what}".encode())
 
     def _score(self, task: Task, rows: NodeRows) -> Floats:
         # the draw belongs to task and node, so that it does not matter which rows are asked about, or in which order
@@ -50,18 +46,11 @@ class RandomNode(Plugin):
 
 
 class _Vectors(Plugin):
-    """Base of scores over free CPU and GPU in parts of a standard node.
+    """Base of scores over free CPU and GPU in parts of a standard node."""
 
-    Arguments: ``cpu`` (128) cores and ``gpu`` (8) devices of that node.
-    """
-
-    arguments_read = ("cpu", "gpu")
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self._cpu = arguments.float("cpu", 128) * 1000
-        self._gpu = arguments.float("gpu", 8) * 1000
-        self._ssn: Session | None = None
+    cpu = Argument(128.0, "Cores of the standard node that amounts are measured by.")
+    gpu = Argument(8.0, "Devices of that node.")
+    _ssn: Session | None = None
 
     def _free(self, rows: NodeRows) -> tuple[Floats, Floats]:
         assert self._ssn is not None
@@ -81,7 +70,9 @@ class DotProd(_Vectors):
     def _score(self, task: Task, rows: NodeRows) -> Floats:
         asked = request_of(task)
         cpu, gpu = self._free(rows)
-        product = cpu / self._cpu * (asked.cpu / self._cpu) + gpu / self._gpu * (asked.gpu / self._gpu)
+        product = cpu / (1000 * self.cpu) * (asked.cpu / (1000 * self.cpu)) + gpu / (1000 * self.gpu) * (
+            asked.gpu / (1000 * self.gpu)
+        )
         return np.trunc(100 * (1 - product / 2))
 
 
@@ -98,7 +89,7 @@ class BestFit(_Vectors):
     def _score(self, task: Task, rows: NodeRows) -> Floats:
         asked = request_of(task)
         cpu, gpu = self._free(rows)
-        left = (cpu - asked.cpu) / self._cpu + (gpu - asked.gpu) / self._gpu
+        left = (cpu - asked.cpu) / (1000 * self.cpu) + (gpu - asked.gpu) / (1000 * self.gpu)
         return np.trunc(100 * (1 - left / 2))
 
 

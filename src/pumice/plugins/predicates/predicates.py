@@ -13,7 +13,7 @@ from pumice.engine.matching import selection_key, toleration_key
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.views import same_class
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument, Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.events import EventHandler
 from pumice.framework.session.session import Session
@@ -36,31 +36,46 @@ _OF_NEIGHBOURS: Final = frozenset({Feature.NEIGHBOURS, Feature.GROUP_DOMAIN})
 _OF_DEVICES: Final = frozenset({Feature.DEVICE_CLAIMS, Feature.DEVICE_CLASSES})
 
 
-_SWITCHES: Final = (
-    *("NodeAffinity", "NodePorts", "TaintToleration", "PodAffinity", "NodeVolumeLimits", "VolumeZone"),
-    *("PodTopologySpread", "VolumeBinding"),
-)
+_SWITCHES: Final = {
+    "NodeAffinity": "Node selector and required node affinity.",
+    "NodePorts": "Host ports.",
+    "TaintToleration": "Taints `NoSchedule` and `NoExecute`.",
+    "PodAffinity": "Required inter-pod affinity and anti-affinity.",
+    "PodTopologySpread": "Spread constraints with `DoNotSchedule`.",
+    "NodeVolumeLimits": "How many volumes a CSI driver can attach.",
+    "VolumeZone": "Zone and region of bound volumes.",
+    "VolumeBinding": "Claims: bound volumes in reach, volumes to bind or to make.",
+}
+_IGNORED: Final = "Has no effect: answers are always kept, by what they depend on."
 
 
 class Predicates(Plugin):
     """Keeps tasks off nodes as kube-scheduler does (resources are the actions' business)."""
 
     name = "predicates"
-    arguments_read = (
-        *(f"predicate.{name}Enable" for name in _SWITCHES),
-        "predicate.DynamicResourceAllocationEnable",
-        "predicate.CacheEnable",
-        "volumebinding.bindTimeoutSeconds",
-        "volumebinding.weight",
-        "volumebinding.shape",
-        "dynamicresources.filterTimeoutSeconds",
+    switches = tuple(Argument(True, doc, name=f"predicate.{name}Enable") for name, doc in _SWITCHES.items())
+    counts_devices = Argument(
+        True,
+        "Device claims, and extended resources that a device class stands for.",
+        name="predicate.DynamicResourceAllocationEnable",
+    )
+    bind_within = Argument(
+        600.0,
+        "Time until a claim that does not get its volume is given up, and with it the bind.",
+        name="volumebinding.bindTimeoutSeconds",
+        unit="seconds",
+    )
+    ignored = tuple(
+        Argument[object](None, _IGNORED, name=name, read=Arguments.get)
+        for name in (
+            *("predicate.CacheEnable", "volumebinding.weight", "volumebinding.shape"),
+            "dynamicresources.filterTimeoutSeconds",
+        )
     )
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
-        self._on = {name: arguments.bool(f"predicate.{name}Enable", True) for name in _SWITCHES}
-        self._bind_within = arguments.float("volumebinding.bindTimeoutSeconds", 600.0)
-        self._counts_devices = arguments.bool("predicate.DynamicResourceAllocationEnable", True)
+        self._on = {name: one.of(self.arguments) for name, one in zip(_SWITCHES, self.switches, strict=True)}
 
     def on_session_open(self, ssn: Session) -> None:
         used = ssn.state.classes.features
@@ -85,7 +100,7 @@ class Predicates(Plugin):
             domain = OneDomain(ssn)
             add(name, domain.filter, key=job_confined, applies=has_topology_key, also=True)
             ssn.add_subset_nodes_fn(name, domain.sets)
-        if self._counts_devices and not used.isdisjoint(_OF_DEVICES):
+        if self.counts_devices and not used.isdisjoint(_OF_DEVICES):
             self._add_devices(ssn)
 
     def on_session_reopen(self, ssn: Session) -> bool:
@@ -105,7 +120,7 @@ class Predicates(Plugin):
         if self._on["VolumeZone"]:
             add(volumes.zones)
         if self._on["VolumeBinding"]:
-            volumes.within = self._bind_within
+            volumes.within = self.bind_within
             ssn.prepare_binds(volumes.choices)
             add(volumes.binding)
             ssn.add_event_handler(EventHandler(volumes.placed, volumes.taken_back, volumes.placed_many))

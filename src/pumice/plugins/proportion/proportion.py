@@ -20,14 +20,13 @@ from pumice.plugins.proportion.standing import StandsNow
 
 
 class Proportion(Plugin):
-    """Shares the cluster between queues with work, by weight. No arguments.
+    """Shares the cluster between queues with work, by weight.
 
     A queue deserves its part by weight, at most its capability and what it asks for, at least its guarantee. It is
     served while it holds less, and gives back what it holds beyond when another queue is short.
     """
 
     name = "proportion"
-    arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:
         self.on_session_reopen(ssn)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Argument, Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.kai.plugins.proportion.division import DividedShare, divide
@@ -28,17 +27,22 @@ from pumice.model.reason import PASS, Verdict, reject
 class KaiProportion(Plugin):
     """Queues get their quota, and what is left by priority, weight and past use; reclaim goes by these shares.
 
-    ``kValue`` is the weight of past use, ``relcaimerSaturationMultiplier`` (spelt as in KAI) how much less saturated
-    a queue must stay than the one it reclaims from.
+    ``relcaimerSaturationMultiplier`` is spelt as in KAI.
     """
 
     name = "proportion"
-    arguments_read: ClassVar[Sequence[str]] = ("kValue", "relcaimerSaturationMultiplier")
+    k = Argument(1.0, "Weight of past use; 0 and less: none.", name="kValue")
+    multiplier = Argument(
+        1.0,
+        "How much less saturated a queue must stay than the one that it reclaims from.",
+        name="relcaimerSaturationMultiplier",
+        minimum=1,
+        lenient=True,
+    )
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
-        self._k = max(arguments.float("kValue", 1.0), 0.0)
-        self._multiplier = max(arguments.float("relcaimerSaturationMultiplier", 1.0), 1.0)
+        self._k = max(self.k, 0.0)
         self._standings: dict[str, tuple[Amounts, Amounts]] = {}
         self._free: dict[str, bool] = {}
         """Queue -> is there no limit to it?"""
@@ -182,7 +186,7 @@ class KaiProportion(Plugin):
 
         victims = [(job, units(job, tasks, goes)) for job, tasks in scenario.by_job()]
         counts = self._counting(scenario.request)
-        return reclaim_is_legal(scenario.job, scenario.request, victims, self._standings, self._multiplier, counts)
+        return reclaim_is_legal(scenario.job, scenario.request, victims, self._standings, self.multiplier, counts)
 
     def _counting(self, request: Amounts) -> Sequence[int]:
         """The resources of which others must hold too much: those that are asked for (in KAI: any)."""
