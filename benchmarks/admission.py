@@ -21,8 +21,7 @@ from pumice.sim.results.intervals import mean_interval
 from pumice.sim.results.records import RunRecord
 from pumice.sim.results.summary import Summary, summarise
 from pumice.sim.run import Simulation
-from pumice.sim.scenario import plugin_directory, read_scenario
-from pumice.sim.study.playing import registry_of
+from pumice.sim.scenario import plugin_directory, read_scenario, registry_of
 
 SCENARIO = Path(__file__).parents[1] / "examples" / "scenarios" / "three-teams.yaml"
 CONF = "default"

@@ -22,9 +22,7 @@ from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
-from pumice.scheduler.assembly import catalogue_of
-from pumice.sim.scenario import plugin_directory, read_scenario
-from pumice.sim.study.playing import StudyWorld, registry_of
+from pumice.sim.scenario import SimScenario, open_scenario
 from pumice.sim.study.running import run_all
 from pumice.sim.study.workers import LocalExecutor
 
@@ -38,17 +36,15 @@ def main() -> None:
     for name, number in (("seeds", 8), ("processes", 2), ("rounds", 3)):
         parser.add_argument(f"--{name}", type=int, default=number)
     options = parser.parse_args()
-    plugins = plugin_directory(options.scenario)
-    plugins = plugins.resolve() if plugins else None
-    world = StudyWorld(read_scenario(options.scenario, catalogue_of(registry_of(plugins))), plugins)
+    scenario = open_scenario(options.scenario)
     seeds = range(1, options.seeds + 1)
-    runs = len(world.scenario.configurations) * options.seeds
-    run_all(world, [1])  # what is loaded at first use
-    print(f"{runs} runs of {world.scenario.name}; load of the machine {os.getloadavg()[0]:.1f}")
+    runs = len(scenario.configurations) * options.seeds
+    run_all(scenario, [1])  # what is loaded at first use
+    print(f"{runs} runs of {scenario.name}; load of the machine {os.getloadavg()[0]:.1f}")
     for number in range(1, options.rounds + 1):
-        alone = _measured(world, seeds, 1)
+        alone = _measured(scenario, seeds, 1)
         each: list[float] = []
-        shared = _measured(world, seeds, options.processes, each)
+        shared = _measured(scenario, seeds, options.processes, each)
         efficiency = alone[0] / (options.processes * shared[0])
         used = alone[1] / (shared[1] + shared[2])
         beside = max(0.0, shared[2] - sum(each)) / options.processes  # of each worker: start, messages, end
@@ -90,12 +86,12 @@ def _last(each: list[float], processes: int) -> float:
 
 
 def _measured(
-    world: StudyWorld, seeds: range, processes: int, each: list[float] | None = None
+    scenario: SimScenario, seeds: range, processes: int, each: list[float] | None = None
 ) -> tuple[float, float, float]:
     """Seconds that passed, of CPU here, of CPU in workers; *each* run's CPU time is noted."""
     began, before = time.perf_counter(), os.times()
     executor = Timed(LocalExecutor(processes)) if processes > 1 else None
-    run_all(world, seeds, executor=executor)
+    run_all(scenario, seeds, executor=executor)
     if executor is not None:
         executor.inner.shutdown()
         if each is not None:

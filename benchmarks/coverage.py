@@ -66,7 +66,7 @@ def played(name: str, cache: Path, jobs: int) -> Values:
     file = cache / f"{name.replace(' ', '-')}-{seeds}-{digest}.npz"
     if not file.exists():
         cache.mkdir(parents=True, exist_ok=True)
-        table = pumice.study(path, seeds=range(1, seeds + 1), processes=jobs, keep_records=False).runs
+        table = pumice.simulate(path, seeds=range(1, seeds + 1), processes=jobs, keep_records=False).runs
         np.savez_compressed(file, **table)  # type: ignore[arg-type]
     with np.load(file) as kept:
         of = kept["configuration"]

@@ -14,8 +14,7 @@ from statistics import median
 from pumice.history.files import Folder
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.sim.run import Simulation
-from pumice.sim.scenario import plugin_directory, read_scenario
-from pumice.sim.study.playing import registry_of
+from pumice.sim.scenario import plugin_directory, read_scenario, registry_of
 
 DAY = Path(__file__).parents[1] / "examples" / "scenarios" / "three-teams.yaml"
 

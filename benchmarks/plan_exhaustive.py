@@ -11,11 +11,9 @@ import argparse
 from pathlib import Path
 from statistics import fmean
 
-from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.planning import Variant, VariantPlayer, size
 from pumice.sim.planning.goals import parse_goal
-from pumice.sim.scenario import plugin_directory, read_scenario
-from pumice.sim.study.playing import StudyWorld, registry_of
+from pumice.sim.scenario import open_scenario
 from pumice.sim.study.workers import LocalExecutor
 
 SCENARIO = Path(__file__).parents[1] / "examples" / "scenarios" / "three-teams.yaml"
@@ -30,12 +28,10 @@ def main() -> None:
     for name, number in (("low", 5), ("high", 13), ("seeds", 4), ("jobs", 1)):
         parser.add_argument(f"--{name}", type=int, default=number)
     options = parser.parse_args()
-    plugins = plugin_directory(SCENARIO)
-    plugins = plugins.resolve() if plugins else None
-    world = StudyWorld(read_scenario(SCENARIO, catalogue_of(registry_of(plugins))), plugins)
-    name = next(iter(world.scenario.configurations))
+    scenario = open_scenario(SCENARIO)
+    name = next(iter(scenario.configurations))
     executor = LocalExecutor(options.jobs) if options.jobs > 1 else None
-    player = VariantPlayer(world, name, range(1, options.seeds + 1), executor)
+    player = VariantPlayer(scenario, name, range(1, options.seeds + 1), executor)
     counts = range(options.low, options.high + 1)
     summaries = {count: [done.summary for done in player(Variant(GROUP, count)).values()] for count in counts}
     for text in GOALS:

@@ -21,7 +21,7 @@ def main() -> None:
     """Print a line for each extra."""
     own = sum(file.stat().st_size for file in (ROOT / "src" / "pumice").rglob("*") if file.is_file())
     pumice = distribution("pumice")
-    for extra in ("", "kube", "extender", "dashboard", "plots", "tune", "mcp", "all"):
+    for extra in ("", "kube", "extender", "dashboard", "plots", "tables", "tune", "mcp", "all"):
         found = closure(pumice, {extra} if extra else set())
         found.pop("pumice", None)
         size = own + sum(map(taken, found.values()))

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from pumice.model.resources import Resources
     from pumice.model.status import TaskStatus
     from pumice.model.task import Task
-    from pumice.sim.study import Study, study
+    from pumice.sim.api import plan, read_scenario, simulate, sweep, tune
+    from pumice.sim.scenario import SimScenario
+    from pumice.sim.study import Study
 
 __all__ = [
     "Action",
@@ -41,17 +43,22 @@ __all__ = [
     "Resources",
     "Scope",
     "Session",
+    "SimScenario",
     "Study",
     "Task",
     "TaskStatus",
     "Unfit",
     "Verdict",
+    "plan",
+    "read_scenario",
     "reason_id",
     "register_plugin_builder",
     "reject",
     "same_class",
     "scope",
-    "study",
+    "simulate",
+    "sweep",
+    "tune",
 ]
 
 _HOME = {
@@ -69,7 +76,9 @@ _HOME = {
     "pumice.model.resources": ("Resources",),
     "pumice.model.status": ("TaskStatus",),
     "pumice.model.task": ("Task",),
-    "pumice.sim.study": ("Study", "study"),
+    "pumice.sim.api": ("plan", "read_scenario", "simulate", "sweep", "tune"),
+    "pumice.sim.scenario": ("SimScenario",),
+    "pumice.sim.study": ("Study",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

@@ -26,7 +26,6 @@ INSIDE = {
         "pumice.sim.results",
         "pumice.sim.run",
         "pumice.sim.scenario",
-        "pumice.sim.study.playing",
     },
     "docs/extender.md": {"pumice.extender.server"},
 }

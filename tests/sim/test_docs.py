@@ -99,7 +99,7 @@ SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 @pytest.mark.parametrize(
     "code",
     [pytest.param(code, marks=pytest.mark.slow if n in (0, 2) else ()) for n, code in enumerate(SNIPPETS)],
-    ids=["dask", "study", "plots", "parts"],
+    ids=["dask", "study", "data", "plots", "parts"],
 )
 def test_the_python_of_the_page_runs(code: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(home)

@@ -9,11 +9,10 @@ from typer.testing import CliRunner
 
 from pumice.cli.app import app
 from pumice.errors import InvalidInput
-from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.results import compare, compare_seeds, decode, encode, summarise
 from pumice.sim.results.records import BLOCKS, SHAKEN
-from pumice.sim.scenario import SimScenario, read_scenario
-from pumice.sim.study.playing import StudyRun, StudyWorld, play, registry_of
+from pumice.sim.scenario import SimScenario, open_scenario
+from pumice.sim.study.playing import StudyRun, play
 from sim.worlds import by_name, job, nodes, simulation, specs
 
 DAY = 86_400
@@ -42,7 +41,7 @@ def scenario_of(tmp_path: Path, days: int, *, trace: str = "", more: str = "") -
 
 
 def read(path: Path) -> SimScenario:
-    return read_scenario(path, catalogue_of(registry_of(None)))
+    return open_scenario(path)
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
@@ -131,8 +130,8 @@ def test_parts_of_a_measured_window_are_cut_from_it(tmp_path: Path) -> None:
 def test_a_part_measures_what_the_whole_trace_measures_there(tmp_path: Path) -> None:
     """With a lead-in that goes back to an idle cluster, jobs of a part start as in the whole trace."""
     scenario = read(scenario_of(tmp_path, 5))
-    whole = play(StudyWorld(scenario.split_into(5 * DAY - DAY), None), StudyRun("plain", 1), keep=True).record()
-    part = play(StudyWorld(scenario.split_into(DAY), None), StudyRun("plain", 3), keep=True).record()
+    whole = play(scenario.split_into(5 * DAY - DAY), StudyRun("plain", 1), keep=True).record()
+    part = play(scenario.split_into(DAY), StudyRun("plain", 3), keep=True).record()
     starts = {one.key: one.start for one in whole.jobs}
     measured = [one for one in part.jobs if part.measures(one)]
     assert len(measured) == 12
@@ -170,9 +169,8 @@ def test_shaken_seeds_speak_of_this_trace_and_drawn_parts_of_nothing(tmp_path: P
     assert "on this trace: its jobs, moved a little by the seed; other weeks may differ" in out
 
     scenario = read(scenario_of(tmp_path, 6, trace=", shake: {blocks: 1d}"))
-    world = StudyWorld(scenario)
     names = tuple(scenario.configurations)
-    played = {name: {seed: play(world, StudyRun(name, seed)).summary for seed in range(1, 9)} for name in names}
+    played = {name: {seed: play(scenario, StudyRun(name, seed)).summary for seed in range(1, 9)} for name in names}
     found = compare_seeds(played)
     assert found.each == BLOCKS
     effects = [row.effects[1] for row in found.overall if row.effects[1] is not None and row.effects[1].differ]
@@ -185,7 +183,7 @@ def test_shaken_seeds_speak_of_this_trace_and_drawn_parts_of_nothing(tmp_path: P
     assert "they are no independent evidence" in out
 
     one = {name: dict(runs) for name, runs in played.items()}
-    other = play(StudyWorld(read(scenario_of(tmp_path, 6))), StudyRun(names[1], 8)).summary
+    other = play(read(scenario_of(tmp_path, 6)), StudyRun(names[1], 8)).summary
     assert other.unit == SHAKEN
     one[names[1]][8] = other
     with pytest.raises(InvalidInput, match="some are of a"):

@@ -18,7 +18,6 @@ from pumice.sim.planning.goals import parse_goal
 from pumice.sim.planning.variants import NodeFailure
 from pumice.sim.results.intervals import mean_interval
 from pumice.sim.scenario import read_scenario
-from pumice.sim.study.playing import StudyWorld
 
 DAY = """\
 name: day
@@ -52,7 +51,7 @@ def plan(*words: str, code: int = 0) -> Any:
 @pytest.mark.slow
 def test_the_answer_is_within_one_node_of_looking_everywhere(home: Path) -> None:
     scenario = read_scenario(home / "day.yaml", catalogue_of(default_registry()))
-    player = VariantPlayer(StudyWorld(scenario), "default", range(1, 4))
+    player = VariantPlayer(scenario, "default", range(1, 4))
     found = size(player, Variant(), "n", parse_goal("wait.p95 < 10m"), 1, 6)
     waits = {}
     for count in range(1, 7):
@@ -106,7 +105,7 @@ def agrees(tmp_path: Path, jobs: int, seeds: int) -> None:
     """Mean wait before four servers at 70 % load: simulated, and by Erlang's formula."""
     (tmp_path / "queue.yaml").write_text(QUEUE % jobs)
     scenario = read_scenario(tmp_path / "queue.yaml", catalogue_of(default_registry()))
-    player = VariantPlayer(StudyWorld(scenario), "plain", range(1, seeds + 1))
+    player = VariantPlayer(scenario, "plain", range(1, seeds + 1))
     runs = player(Variant())
     means = [done.summary.total.wait.mean for done in runs.values() if done.summary.total.wait]
     found = mean_interval(means)

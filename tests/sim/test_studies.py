@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,15 +23,14 @@ from typer.testing import CliRunner
 import pumice
 from pumice.cli.app import app
 from pumice.errors import InvalidInput
-from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.results import decode, encode
 from pumice.sim.results.metrics import METRICS
-from pumice.sim.scenario import read_scenario
-from pumice.sim.study import LocalExecutor, Study, study
-from pumice.sim.study.playing import StudyRun, StudyWorld, registry_of
+from pumice.sim.scenario import SimScenario, open_scenario
+from pumice.sim.study import Study
+from pumice.sim.study.playing import StudyRun
 from pumice.sim.study.running import run_all, seeds_from
 from pumice.sim.study.stopping import LOOKS, MOST_SEEDS, parse_seeds, parse_sure
-from pumice.sim.study.workers import WorkerLost
+from pumice.sim.study.workers import LocalExecutor, WorkerLost
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = ROOT / "examples" / "plugins"
@@ -61,13 +61,13 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def world(scenario: Path) -> StudyWorld:
-    return StudyWorld(read_scenario(scenario, catalogue_of(registry_of(PLUGINS))), PLUGINS)
+def opened(scenario: Path) -> SimScenario:
+    return open_scenario(scenario)
 
 
 @pytest.fixture(scope="module")
 def eight(scenario: Path) -> Study:
-    return study(scenario, seeds=range(1, 9), processes=2)
+    return pumice.simulate(scenario, seeds=range(1, 9), processes=2)
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
@@ -142,7 +142,7 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor | None]:
 def test_a_study_gives_the_same_records_wherever_it_is_played(
     executor: Executor | None, scenario: Path, eight: Study
 ) -> None:
-    found = study(scenario, seeds=[1, 2, 3], executor=executor)
+    found = pumice.simulate(scenario, seeds=[1, 2, 3], executor=executor)
     assert found.lost == []
     assert [encode(record) for record in found.records()] == [encode(record) for record in eight.records()[:6]]
 
@@ -155,8 +155,8 @@ def test_configurations_of_one_seed_see_the_same_jobs(eight: Study) -> None:
     assert set(eight.jobs.where(seed=1)["submit"]) != set(eight.jobs.where(seed=2)["submit"])
 
 
-def test_a_run_that_fails_is_lost_and_named_and_the_others_go_on(world: StudyWorld, tmp_path: Path) -> None:
-    broken = StudyWorld(world.scenario, tmp_path / "not-there")
+def test_a_run_that_fails_is_lost_and_named_and_the_others_go_on(opened: SimScenario, tmp_path: Path) -> None:
+    broken = replace(opened, plugins=tmp_path / "not-there")
     runs = run_all(broken, [1])
     assert [(lost.task, "not a directory" in lost.why) for lost in runs.lost] == [
         (StudyRun("plain", 1), True), (StudyRun("packed", 1), True),
@@ -165,12 +165,12 @@ def test_a_run_that_fails_is_lost_and_named_and_the_others_go_on(world: StudyWor
 
 
 @pytest.mark.slow
-def test_seeds_are_played_until_the_figures_are_sure_whatever_the_number_of_cores(world: StudyWorld) -> None:
+def test_seeds_are_played_until_the_figures_are_sure_whatever_the_number_of_cores(opened: SimScenario) -> None:
     sure = parse_sure("utilisation.gpu 4%")
     found = []
     for count in (0, 3):
         pool = LocalExecutor(count) if count else None
-        runs = run_all(world, seeds_from(1), executor=pool, enough=sure, most=MOST_SEEDS)
+        runs = run_all(opened, seeds_from(1), executor=pool, enough=sure, most=MOST_SEEDS)
         if pool is not None:
             pool.shutdown(cancel_futures=True)
         found.append((len(runs.complete_seeds()), sure(runs.summaries())))
@@ -180,9 +180,8 @@ def test_seeds_are_played_until_the_figures_are_sure_whatever_the_number_of_core
 
 
 # -- Python ---------------------------------------------------------------------------------------------------------
-def test_pumice_study_is_the_way_in(eight: Study) -> None:
-    assert pumice.study is study
-    assert pumice.Study is Study
+def test_a_study_is_told_in_a_line(eight: Study) -> None:
+    assert isinstance(eight, pumice.Study)
     assert repr(eight).endswith("8 seeds, 16 runs>"), "a prompt shows a line, not all records"
 
 
@@ -226,15 +225,15 @@ def test_tables_and_records_are_written_and_read_again(eight: Study, tmp_path: P
 def test_confs_are_given_by_name_file_or_data(scenario: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.conf").write_text("actions: allocate\ntiers: [{plugins: [{name: gang}]}]\n")
     data = {"actions": "allocate", "tiers": [{"plugins": [{"name": "gang"}]}]}
-    listed = study(scenario, ["plain", "helm", tmp_path / "mine.conf"], seeds=[1], keep_records=False)
+    listed = pumice.simulate(scenario, ["plain", "helm", tmp_path / "mine.conf"], seeds=[1], keep_records=False)
     assert listed.results.configurations == ("plain", "helm", "mine")
-    named = study(scenario, {"a": tmp_path / "mine.conf", "b": data}, seeds=[1], horizon="1h")
+    named = pumice.simulate(scenario, {"a": tmp_path / "mine.conf", "b": data}, seeds=[1], horizon="1h")
     assert (named.runs["wait.mean"][0], len(set(named.runs["conf_digest"]))) == (named.runs["wait.mean"][1], 1)
     assert named.runs["span"].max() <= 3600
     with pytest.raises(InvalidInput, match="keep_records=False"):
         listed.records()
     with pytest.raises(InvalidInput, match="every one needs a name of its own"):
-        study(scenario, ["plain", "plain"], seeds=[1])
+        pumice.simulate(scenario, ["plain", "plain"], seeds=[1])
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pumice import InvalidInput, study
+from pumice import InvalidInput, simulate
 from pumice.cli.app import app
 
 FULL = "/dev/full"
@@ -59,4 +59,4 @@ def test_a_run_ends_after_it_begins(scenario: Path, command: tuple[str, ...], ho
 
 def test_a_study_ends_after_it_begins(scenario: Path) -> None:
     with pytest.raises(InvalidInput, match="horizon: must be a duration above 0, got -5 s"):
-        study(scenario, seeds=[1], horizon="-5s")
+        simulate(scenario, seeds=[1], horizon="-5s")

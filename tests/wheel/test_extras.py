@@ -43,7 +43,7 @@ PLAIN = 'actions: "allocate"\ntiers: [{plugins: [{name: gang}, {name: binpack}]}
 TUNED = ("--over", "binpack.weight=1..3", "--runs", "4", "--seeds", "1..9")
 FIGURE = """
 import sys, pumice
-day = pumice.study(sys.argv[1], seeds=[1, 2])
+day = pumice.simulate(sys.argv[1], seeds=[1, 2])
 day.plot.ecdf("wait").savefig("waits.svg")
 """
 CLIENT = {"name": "test", "version": "1"}

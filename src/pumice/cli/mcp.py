@@ -33,7 +33,7 @@ def mcp(
 
     from pumice.cli.aside import take_back
     from pumice.cli.extras import needs
-    from pumice.cli.opening import open_scenario
+    from pumice.cli.opening import checked, open_scenario
     from pumice.cli.options import registry_with
     from pumice.history.stories import read_history
 
@@ -43,13 +43,12 @@ def mcp(
     from pumice.mcp.tools import Tools
 
     told = None if place.past is None else read_history(place.past)
-    opened = [(path.stem, open_scenario(path, place.plugins_dir, data, None)) for path in scenario or ()]
-    worlds = {name: found.world(found.scenario.configurations) for name, found in opened}
+    played = {path.stem: checked(open_scenario(path, place.plugins_dir, data, None)) for path in scenario or ()}
     knowledge: Knowledge
     if place.paths:
         knowledge = LocalKnowledge(place.answers())
     else:
         knowledge = SchedulerKnowledge(place.client(own=("plugins_dir", "past")), place.namespace("", namespace))
-    tools = Tools(knowledge, registry_with(place.plugins_dir), told, worlds)
+    tools = Tools(knowledge, registry_with(place.plugins_dir), told, played)
     take_back()  # the server keeps what plugins print off the wire
     asyncio.run(serve_stdio(tools))

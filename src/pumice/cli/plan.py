@@ -46,6 +46,7 @@ def plan(
         pumice plan day.yaml --group a100 --goal 'wait.p95 < 10m'
         pumice plan day.yaml --fail 4@a100 --at 9h --repair 2h
     """
+    from pumice.cli.opening import checked
     from pumice.cli.planning import PlanOptions, go
     from pumice.cli.progress import terminable
     from pumice.sim.planning.goals import DAYS
@@ -55,4 +56,4 @@ def plan(
         goal, vary, between, load, fail, at, repair, f"1..{DAYS}" if seeds is None else seeds, play.workers
     )
     with terminable():
-        go(opened.world({name: chosen}), name, asked, play.report, output is Output.JSON)
+        go(checked(opened.under({name: chosen})), name, asked, play.report, output is Output.JSON)

@@ -18,14 +18,25 @@ from pumice.cli.progress import study_bar
 from pumice.cli.studies import Files, executor_of, say_warnings, show_seeds
 from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput
-from pumice.sim.planning import Goal, Sized, TriedSize, Variant, VariantPlayer, size, tried_size
+from pumice.sim.planning import (
+    Goal,
+    Sized,
+    Variant,
+    VariantPlayer,
+    answer_in_words,
+    remarks,
+    side,
+    size,
+    size_in_words,
+    sizes_in_words,
+    tried_size,
+)
 from pumice.sim.planning.goals import parse_goal
-from pumice.sim.planning.variants import NodeFailure, groups_of, nodes_of, struck, with_load
-from pumice.sim.planning.wording import answer_in_words, remarks
+from pumice.sim.planning.variants import NodeFailure, groups_of, nodes_of, struck
 from pumice.sim.report import effects, html_seeds, units
 from pumice.sim.results.seeds import compare_seeds
 from pumice.sim.scenario import SimScenario
-from pumice.sim.study.playing import Played, StudyWorld
+from pumice.sim.study.playing import Played
 from pumice.sim.study.stopping import parse_seeds
 from pumice.sim.study.workers import usable_cores
 from pumice.words import counted
@@ -97,7 +108,7 @@ class PlanOptions:
             raise typer.BadParameter(
                 f"group {found[2]!r} has {counted(there, 'node')}, so {found[1]} cannot fail", param_hint="--fail"
             )
-        at = amid(with_load(scenario, self.load) if self.load != 1 else scenario) if self.at is None else 0.0
+        at = amid(scenario.with_load(self.load) if self.load != 1 else scenario) if self.at is None else 0.0
         at = _seconds(self.at, "--at", at)
         return Variant(
             load=self.load,
@@ -120,10 +131,9 @@ def amid(scenario: SimScenario) -> float:
     return float(round((min(submits) + max(submits)) / 2)) if submits else 0.0
 
 
-def go(world: StudyWorld, configuration: str, asked: PlanOptions, report: Path | None, as_data: bool) -> None:
+def go(scenario: SimScenario, configuration: str, asked: PlanOptions, report: Path | None, as_data: bool) -> None:
     """Answer what is asked."""
     goal, seeds = asked.wanted(), asked.numbers()
-    scenario = world.scenario
     variant = asked.variant(scenario)
     if asked.vary is None and variant == Variant():
         raise typer.BadParameter(
@@ -141,7 +151,7 @@ def go(world: StudyWorld, configuration: str, asked: PlanOptions, report: Path |
     Files(report=report).prepare(1)
     say_warnings(scenario)
     with study_bar(None) as tell, executor_of(asked.workers or usable_cores()) as executor:
-        player = VariantPlayer(world, configuration, seeds, executor, tell, keep=variant.failure is not None)
+        player = VariantPlayer(scenario, configuration, seeds, executor, tell, keep=variant.failure is not None)
         if asked.vary is not None:
             assert goal is not None
             low, high = asked.limits(len(nodes_of(scenario, asked.vary)))
@@ -179,8 +189,8 @@ def go(world: StudyWorld, configuration: str, asked: PlanOptions, report: Path |
 def _say_goal(goal: Goal, after: Mapping[int, Played]) -> None:
     """Say whether the goal is met under the change, and fail if it surely is not."""
     one = tried_size(0, after, goal, None)
-    _, mean, bound, met, word, _ = _row(one, goal)
-    text = f"mean {mean}, surely {_side(goal)} {bound}, met on {met} days"
+    _, mean, bound, met, word, _ = size_in_words(one, goal)
+    text = f"mean {mean}, surely {side(goal)} {bound}, met on {met} days"
     if word == "met":
         render.line(f"{goal.text}: met. {text}")
     elif word == "perhaps":
@@ -188,10 +198,6 @@ def _say_goal(goal: Goal, after: Mapping[int, Played]) -> None:
     else:
         render.error(f"{goal.text}: not met. {text}")
         raise typer.Exit(1)
-
-
-def _side(goal: Goal) -> str:
-    return "below" if goal.gate.sign.startswith("<") else "above"
 
 
 def _worded(variant: Variant) -> str:
@@ -218,25 +224,8 @@ def _show_size(sized: Sized, goal: Goal, title: str, seeds: Sequence[int], varia
     changed = _worded(variant)
     aside = f"{effects.seeds(seeds)} on {len(sized.tried)} sizes{f'; {changed}' if changed else ''}"
     render.heading(title, aside)
-    head = [
-        sized.group,
-        f"mean of {counted(len(seeds), 'day')}",
-        f"surely {_side(goal)}",
-        "days met",
-        "goal",
-        "formula",
-    ]
-    render.table(head, [_row(one, goal) for one in sized.tried])
+    render.table(*sizes_in_words(sized, goal, len(seeds)))
     render.line()
     render.paragraph(answer_in_words(sized, goal))
     for text in remarks(sized, goal, len(seeds)):
         render.warning(text)
-
-
-def _row(one: TriedSize, goal: Goal) -> list[str]:
-    unit, found = goal.gate.metric.unit, one.judged
-    value = units.amount(None if found is None else found.mean, unit, at_least=one.at_least)
-    bound = units.NOTHING if found is None or one.at_least else units.amount(found.bound, unit)
-    met = units.NOTHING if found is None else f"{found.days_met} of {one.days}"
-    closed = units.NOTHING if one.formula is None else units.amount(one.formula, unit)
-    return [str(one.count), value, bound, met, one.word, closed]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from pumice.cli.opening import OpenedScenario
     from pumice.cli.studies import Files, StudyOptions
     from pumice.config import SchedulerConf
+    from pumice.sim.scenario import SimScenario
 
 ScenarioArgument = Annotated[Path, typer.Argument(metavar="SCENARIO", help="The scenario file.")]
 ReportOption = Annotated[
@@ -108,7 +108,7 @@ class OneConfOptions:
     plugins_dir: DirectoryOption = None
     data: DataOption = None
 
-    def opened(self, scenario: Path) -> tuple[OpenedScenario, str, SchedulerConf]:
+    def opened(self, scenario: Path) -> tuple[SimScenario, str, SchedulerConf]:
         """The scenario, read; the configuration's name, and itself."""
         from pumice.cli.opening import chosen_conf, open_scenario
 
@@ -137,7 +137,7 @@ class PlayOptions:
     plugins_dir: DirectoryOption = None
     data: DataOption = None
 
-    def opened(self, scenario: Path) -> OpenedScenario:
+    def opened(self, scenario: Path) -> SimScenario:
         """The scenario, read."""
         from pumice.cli.opening import open_scenario
 

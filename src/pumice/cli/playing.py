@@ -12,7 +12,7 @@ import msgspec
 
 from pumice import saved
 from pumice.cli import render
-from pumice.cli.opening import OpenedScenario
+from pumice.cli.opening import checked
 from pumice.cli.options import StudyOutput
 from pumice.cli.outputs import open_output, write_output
 from pumice.cli.progress import progress_bar, terminable
@@ -33,16 +33,16 @@ from pumice.words import counted
 
 
 def go(
-    opened: OpenedScenario, confs: dict[str, SchedulerConf], files: Files, wanted: StudyOptions, output: StudyOutput
+    scenario: SimScenario, confs: dict[str, SchedulerConf], files: Files, wanted: StudyOptions, output: StudyOutput
 ) -> None:
     """Play the scenario once under each of the configurations, or many times as a study."""
     with terminable():
         if wanted.many:
-            play_study(opened.world(confs), files, wanted, output)
+            play_study(checked(scenario.under(confs)), files, wanted, output)
             return
-        scenario = opened.scenario.under(confs)
+        scenario = scenario.under(confs)
         scenario = scenario if wanted.seed is None else scenario.with_seed(wanted.seed)
-        _play(scenario, opened.registry, files, wanted, output)
+        _play(scenario, scenario.registry, files, wanted, output)
 
 
 def _play(scenario: SimScenario, registry: Registry, files: Files, wanted: StudyOptions, output: StudyOutput) -> None:

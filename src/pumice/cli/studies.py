@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import IO
 
@@ -23,7 +23,7 @@ from pumice.sim.results.intervals import ALPHA
 from pumice.sim.results.metrics import metric
 from pumice.sim.results.seeds import PRIMARY
 from pumice.sim.scenario import SimScenario
-from pumice.sim.study.playing import Played, StudyRun, StudyWorld
+from pumice.sim.study.playing import Played, StudyRun
 from pumice.sim.study.running import Lost, Runs, run_all, seeds_from
 from pumice.sim.study.stopping import LOOK_ALPHA, LOOKS, MOST_SEEDS, Look, Sure, parse_length, parse_seeds, parse_sure
 from pumice.sim.study.workers import LocalExecutor, usable_cores
@@ -111,21 +111,21 @@ class StudyOptions:
         except InvalidInput as exc:
             raise typer.BadParameter(str(exc), param_hint="--seeds") from exc
 
-    def cut(self, world: StudyWorld) -> tuple[StudyWorld, list[int] | None]:
-        """The world with its traces cut into parts if that is asked for, and the seeds or parts to play."""
+    def cut(self, scenario: SimScenario) -> tuple[SimScenario, list[int] | None]:
+        """The scenario with its traces cut into parts if that is asked for, and the seeds or parts to play."""
         if self.split is None:
-            return world, self.numbers()
+            return scenario, self.numbers()
         for name in ("seed", "seeds", "until_sure"):
             if getattr(self, name) is not None:
                 raise typer.BadParameter(
                     f"plays every part once, so without --{name.replace('_', '-')}", param_hint="--split"
                 )
         try:
-            scenario = world.scenario.split_into(parse_length(self.split))
+            scenario = scenario.split_into(parse_length(self.split))
         except InvalidInput as exc:
             raise typer.BadParameter(str(exc).removeprefix("--split: "), param_hint="--split") from exc
         assert scenario.split is not None
-        return replace(world, scenario=scenario), list(scenario.split.numbers)
+        return scenario, list(scenario.split.numbers)
 
     def sure(self) -> Sure | None:
         """When the figures are sure enough."""
@@ -177,15 +177,14 @@ def end(failed: bool, codes: Iterable[int] = ()) -> None:
         raise typer.Exit(1 if 1 in found else CANNOT_TELL)
 
 
-def play_study(world: StudyWorld, files: Files, wanted: StudyOptions, output: StudyOutput) -> None:
+def play_study(scenario: SimScenario, files: Files, wanted: StudyOptions, output: StudyOutput) -> None:
     """Play every configuration on many seeds; print and write what they say together."""
-    world, seeds = wanted.cut(world)
+    scenario, seeds = wanted.cut(scenario)
     sure, gates, figure = wanted.sure(), wanted.gates(), wanted.figure()
     for name in ("log", "save", "history"):
         if getattr(files, name) is not None:
             raise typer.BadParameter("is for one seed; say --seed", param_hint=f"--{name}")
     files.prepare(1)
-    scenario = world.scenario
     say_warnings(scenario)
     if not scenario.is_drawn:
         render.warning("nothing in this scenario is drawn from the seed: every seed may give the same run")
@@ -200,7 +199,7 @@ def play_study(world: StudyWorld, files: Files, wanted: StudyOptions, output: St
             say_what_failed(done)
 
         runs = run_all(
-            world,
+            scenario,
             seeds if seeds is not None else seeds_from(first),
             executor=executor,
             keep=lambda task: files.record is not None or (files.report is not None and task.seed == first),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,29 +9,22 @@ import msgspec
 import typer
 
 from pumice.cli import render
-from pumice.cli.opening import OpenedScenario
 from pumice.cli.outputs import write_output
 from pumice.cli.progress import study_bar
-from pumice.cli.release import number
 from pumice.cli.studies import Files, executor_of, say_warnings
 from pumice.config import SchedulerConf
 from pumice.errors import ConfigError, InvalidInput
-from pumice.framework.registry import Registry
-from pumice.model.api import QueueObject
-from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.sim.report import render_seeds
 from pumice.sim.report.tuned import html_tuning
 from pumice.sim.results.metrics import metric
 from pumice.sim.scenario import SimScenario
-from pumice.sim.study.playing import StudyWorld
 from pumice.sim.study.stopping import parse_length, parse_seeds
 from pumice.sim.study.workers import usable_cores
-from pumice.sim.tuning import BASE, tune
-from pumice.sim.tuning.evaluations import Evaluations
-from pumice.sim.tuning.knobs import Candidate, Knob, knobs_of, made_of, parse_over
+from pumice.sim.tuning import BASE
+from pumice.sim.tuning.knobs import Knob, knobs_of, knobs_over
 from pumice.sim.tuning.objectives import Objectives
 from pumice.sim.tuning.occasions import OccasionSplit, by_seed, by_time
-from pumice.sim.tuning.told import TuningAccount, conf_text, queue_manifests
+from pumice.sim.tuning.told import TuningAccount, conf_text, queue_manifests, tuned
 
 _SEEDS = "1..40"
 _SPLIT = "7d"
@@ -92,7 +83,7 @@ class TuneOptions:
 
 
 def go(
-    opened: OpenedScenario,
+    scenario: SimScenario,
     base: SchedulerConf,
     asked: TuneOptions,
     report: Path | None,
@@ -100,90 +91,50 @@ def go(
 ) -> None:
     """Tune, and say what came of it."""
     wanted = asked.wanted()
-    split, played = asked.occasions(opened.scenario)
-    scenario = played.under({BASE: base})
-    say_warnings(scenario)
-    queues = {o.metadata.name: int(o.spec.weight or 1) for o in scenario.setting.objects if isinstance(o, QueueObject)}
-    knobs = _knobs(asked.over, base, queues, opened.registry)
+    split, played = asked.occasions(scenario)
+    played = played.under({BASE: base})
+    say_warnings(played)
+    knobs = _knobs(asked.over, base, played)
     Files(report=report, record=asked.write).prepare(1)
-    start = Candidate(base)
-    stamp = _stamp(scenario, start, knobs, split, wanted, asked)
-    before = _cpu_s()
+    done = 0
     with study_bar(None) as tell, executor_of(asked.workers or usable_cores()) as executor:
-        world = StudyWorld(scenario, opened.plugins)
-        evaluate = Evaluations(world, executor=executor, path=asked.study, stamp=stamp, watch=tell)
+
+        def watch() -> None:
+            nonlocal done
+            done += 1
+            tell()
+
         try:
-            tuning = tune(
+            told = tuned(
+                played,
                 knobs,
-                lambda point: made_of(base, knobs, point, queues, opened.catalogue),
-                start,
                 split,
                 wanted,
-                evaluate,
                 runs=asked.runs,
                 seed=asked.seed,
+                executor=executor,
+                path=asked.study,
+                watch=watch,
             )
         except KeyboardInterrupt:
-            kept = f"{evaluate.played:,} runs are kept in {asked.study}" if asked.study else "say --study to keep runs"
+            kept = f"{done:,} runs are kept in {asked.study}" if asked.study else "say --study to keep runs"
             render.error(f"interrupted; {kept}")
             raise typer.Exit(1) from None
-        finally:
-            evaluate.close()
-    told = TuningAccount(tuning, tuple(knobs), start, queues, split, wanted, len(evaluate.known), _cpu_s() - before)
-    _write(told, asked, report, scenario.name)
+    _write(told, asked, report, played.name)
     if as_data:
-        comparison = None if tuning.comparison is None else msgspec.to_builtins(tuning.comparison)
-        render.data({**told.to_data(), "comparison": comparison})
+        found = told.tuning.comparison
+        render.data({**told.to_data(), "comparison": None if found is None else msgspec.to_builtins(found)})
     else:
-        _show(told, scenario.name, asked.write)
+        _show(told, played.name, asked.write)
 
 
-def _knobs(over: tuple[str, ...], base: SchedulerConf, queues: dict[str, int], registry: Registry) -> list[Knob]:
+def _knobs(over: tuple[str, ...], base: SchedulerConf, scenario: SimScenario) -> list[Knob]:
     if not over:
-        knobs = knobs_of(base, registry, catalogue_of(registry, hooks=True, conf=base))
-        if not knobs:
-            raise InvalidInput("conf: its plugins read no numbers and none only ranks nodes; say --over what to search")
-        return knobs
+        return knobs_of(base, scenario.registry)
     try:
-        knobs = [knob for text in over for knob in parse_over(text, base, queues, catalogue_of(registry))]
-        twice = next((k.name for at, k in enumerate(knobs) if k.name in {o.name for o in knobs[:at]}), None)
-        if twice is not None:
-            raise InvalidInput(f"{twice} is there twice")
-        for knob in knobs:
-            for value in knob.ends():
-                assemble(made_of(base, knobs, {knob.name: value}, queues, catalogue_of(registry)).conf, registry)
+        return knobs_over(over, base, scenario.queue_weights, scenario.registry)
     except (InvalidInput, ConfigError) as exc:
         raise typer.BadParameter(str(exc), param_hint="--over") from exc
-    return knobs
-
-
-def _stamp(
-    scenario: SimScenario,
-    base: Candidate,
-    knobs: list[Knob],
-    split: OccasionSplit,
-    wanted: Objectives,
-    asked: TuneOptions,
-) -> str:
-    """What a file of runs belongs to: the same scenario, conf, space, occasions and version."""
-    origin = scenario.setting.origin
-    parts = (
-        number(),
-        origin.scenario_digest,
-        sorted(origin.inputs.items()),
-        base.key,
-        [str(knob) for knob in knobs],
-        [*split.search, *split.choose, *split.held_out],
-        [figure.key for figure in wanted.figures],
-        (wanted.most_loss, scenario.setting.horizon_s, asked.seed, split.each, scenario.lead_s),
-    )
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
-
-
-def _cpu_s() -> float:
-    """CPU time of this process and of those it has waited for."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
 
 
 def _write(told: TuningAccount, asked: TuneOptions, report: Path | None, title: str) -> None:

@@ -132,6 +132,41 @@ class Registry:
         self._broken.pop(("plugin", name), None)
         self.plugins[name] = _info(name, builder, origin or _origin(builder))
 
+    def with_names(self, conf: Mapping[str, Any]) -> dict[str, Any]:
+        """The data of a conf with names in the place of classes, which are registered under them.
+
+        :raises PluginLoadError: a class is no plugin, or has no name.
+        """
+        data = dict(conf)
+        if isinstance(data.get("tiers"), (list, tuple)):
+            data["tiers"] = [self._tier(tier) for tier in data["tiers"]]
+        return data
+
+    def _tier(self, tier: Any) -> Any:
+        plugins = tier.get("plugins") if isinstance(tier, Mapping) else None
+        if not isinstance(plugins, (list, tuple)):
+            return tier  # the reader of confs says what it is
+        return {**tier, "plugins": [p if isinstance(p, str) else self.entry(p) for p in plugins]}
+
+    def entry(self, spec: Any) -> Any:
+        """The entry of a conf for a plugin: a name, a class, a pair of one and its arguments, or an entry."""
+        if isinstance(spec, Mapping):
+            return {**spec, "name": self._name(spec["name"])} if isinstance(spec.get("name"), type) else spec
+        if not isinstance(spec, (str, tuple, type)):
+            return spec
+        plugin, arguments = spec if isinstance(spec, tuple) else (spec, {})
+        name = self._name(plugin)
+        return {"name": name, "arguments": dict(arguments)} if arguments else {"name": name}
+
+    def _name(self, plugin: str | type[Plugin]) -> str:
+        if isinstance(plugin, str):
+            return plugin
+        check_class(plugin)
+        if not plugin.name:
+            raise PluginLoadError(f'class {plugin.__name__}: has no name, such as name = "my-plugin"', line_of(plugin))
+        self.register(plugin.name, plugin, origin=plugin.__qualname__, override=True)
+        return plugin.name
+
     def get(self, name: str) -> PluginInfo | None:
         """The plugin of a name or alias.
 
@@ -207,6 +242,17 @@ class Registry:
         for alias in {stem, dashed} - {name}:
             self.aliases[alias] = name
         return self.plugins[name]
+
+
+def classes_of(conf: Mapping[str, Any]) -> list[type[Plugin]]:
+    """The plugins of a conf's data that are classes."""
+    found: list[type[Plugin]] = []
+    for tier in conf.get("tiers") or ():
+        for spec in tier.get("plugins") or () if isinstance(tier, Mapping) else ():
+            named = spec.get("name") if isinstance(spec, Mapping) else spec[0] if isinstance(spec, tuple) else spec
+            if isinstance(named, type):
+                found.append(named)
+    return found
 
 
 def _info(name: str, builder: Builder, origin: str) -> PluginInfo:

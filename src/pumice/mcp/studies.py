@@ -22,15 +22,15 @@ from pumice.errors import InvalidInput
 from pumice.framework.registry import Registry
 from pumice.mcp.asked import ConfsArguments, GoalArguments
 from pumice.mcp.knowledge import NotKnown
-from pumice.sim.planning import Variant, VariantPlayer, size
+from pumice.sim.planning import Variant, VariantPlayer, answer_in_words, remarks, size
 from pumice.sim.planning.goals import parse_goal
 from pumice.sim.planning.variants import groups_of, nodes_of, play_variant
-from pumice.sim.planning.wording import answer_in_words, remarks
 from pumice.sim.results.pairs import FEWEST, SURE
 from pumice.sim.results.seeds import SeedRow, compare_seeds
 from pumice.sim.results.summary import Summary
+from pumice.sim.scenario import SimScenario
 from pumice.sim.study.apart import ApartProcess, NotInTime, RememberingExecutor
-from pumice.sim.study.playing import Played, StudyRun, StudyWorld, registry_of
+from pumice.sim.study.playing import Played, StudyRun
 from pumice.words import counted
 
 SECONDS: Final = 15.0
@@ -107,7 +107,7 @@ class _Known(OrderedDict[Hashable, Played]):
 class _Stage(NamedTuple):
     """A scenario under one conf."""
 
-    world: StudyWorld
+    scenario: SimScenario
     conf: str
     """The name of the configuration."""
     about: Hashable
@@ -121,8 +121,8 @@ ReadConf = Callable[[str, Registry, str], SchedulerConf]
 class Studies:
     """Plays scenarios under confs, one question at a time."""
 
-    def __init__(self, worlds: Mapping[str, StudyWorld], read_conf: ReadConf) -> None:
-        self._worlds, self._read_conf = worlds, read_conf
+    def __init__(self, scenarios: Mapping[str, SimScenario], read_conf: ReadConf) -> None:
+        self._scenarios, self._read_conf = scenarios, read_conf
         self._known = _Known()
         self._one = threading.Lock()
 
@@ -131,12 +131,12 @@ class Studies:
 
         :raises PumiceError: there is nothing to play, a conf is none, or not one pair was played in time.
         """
-        name, world = self._world(asked.scenario)
+        name, scenario = self._scenario(asked.scenario)
         assumes: list[str] = []
-        stages = [self._stage(name, world, conf, text, assumes) for conf, text in (("a", asked.a), ("b", asked.b))]
+        stages = [self._stage(name, scenario, conf, text, assumes) for conf, text in (("a", asked.a), ("b", asked.b))]
         played: dict[str, dict[int, Summary]] = {stage.conf: {} for stage in stages}
         with self._process() as process, suppress(NotInTime):
-            packed = [stage.world.packed() for stage in stages]
+            packed = [stage.scenario.packed() for stage in stages]
             for seed in range(1, asked.seeds + 1):
                 for stage, content in zip(stages, packed, strict=True):
                     executor = RememberingExecutor(process, self._known, stage.about)
@@ -168,15 +168,15 @@ class Studies:
         :raises PumiceError: there is nothing to play, the goal or the conf is none, or it needs more time.
         """
         goal = parse_goal(asked.goal)
-        name, world = self._world(asked.scenario)
-        group = asked.group or next(iter(groups_of(world.scenario)))
-        most = 4 * len(nodes_of(world.scenario, group))
+        name, scenario = self._scenario(asked.scenario)
+        group = asked.group or next(iter(groups_of(scenario)))
+        most = 4 * len(nodes_of(scenario, group))
         assumes: list[str] = []
-        stage = self._stage(name, world, "conf", asked.conf, assumes)
+        stage = self._stage(name, scenario, "conf", asked.conf, assumes)
         seeds = range(1, asked.seeds + 1)
         with self._process() as process:
             player = VariantPlayer(
-                stage.world, stage.conf, seeds, RememberingExecutor(process, self._known, stage.about)
+                stage.scenario, stage.conf, seeds, RememberingExecutor(process, self._known, stage.about)
             )
             try:
                 sized = size(player, Variant(load=asked.load), group, goal, 1, most)
@@ -196,27 +196,25 @@ class Studies:
         )
 
     # -- what is played -----------------------------------------------------------------------------------------------
-    def _world(self, name: str) -> tuple[str, StudyWorld]:
-        if not self._worlds:
+    def _scenario(self, name: str) -> tuple[str, SimScenario]:
+        if not self._scenarios:
             raise NotKnown(NO_SCENARIO)
         if not name:
-            return next(iter(self._worlds.items()))
-        if name not in self._worlds:
-            near = nearest(name, self._worlds)
-            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(self._worlds)}"
+            return next(iter(self._scenarios.items()))
+        if name not in self._scenarios:
+            near = nearest(name, self._scenarios)
+            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(self._scenarios)}"
             raise InvalidInput(f"no scenario named {name!r}{hint}")
-        return name, self._worlds[name]
+        return name, self._scenarios[name]
 
-    def _stage(self, name: str, world: StudyWorld, called: str, text: str, assumes: list[str]) -> _Stage:
+    def _stage(self, name: str, scenario: SimScenario, called: str, text: str, assumes: list[str]) -> _Stage:
         """A scenario under a conf of an agent: one that asks nobody outside."""
-        registry = registry_of(world.plugins)
+        registry = scenario.registry
         given = self._read_conf(text, registry, called)
         conf = without_extenders(given, registry)
         if conf is not given and NOT_ASKED not in assumes:
             assumes.append(NOT_ASKED)
-        return _Stage(
-            StudyWorld(world.scenario.under({called: conf}), world.plugins), called, (name, called, conf.digest)
-        )
+        return _Stage(scenario.under({called: conf}), called, (name, called, conf.digest))
 
     @contextmanager
     def _process(self) -> Iterator[ApartProcess]:

@@ -37,7 +37,7 @@ from pumice.mcp.studies import Studies
 from pumice.model.api import AnyObject
 from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.job_text import objects_in
-from pumice.sim.study.playing import StudyWorld
+from pumice.sim.scenario import SimScenario
 
 SECONDS: Final = 20.0
 """For which an answer is waited for."""
@@ -86,7 +86,7 @@ class Tools:
         knowledge: Knowledge,
         registry: Registry,
         told: Told | None = None,
-        scenarios: Mapping[str, StudyWorld] | None = None,
+        scenarios: Mapping[str, SimScenario] | None = None,
     ) -> None:
         self.knowledge, self.registry, self.told = knowledge, registry, told
         self.studies = Studies(scenarios or {}, self.conf_of)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
@@ -15,6 +19,7 @@ from pumice.model.kai import KAI_QUEUE
 from pumice.sim.job_manifests import JobManifests
 from pumice.sim.jobs import SIM_RUN_ANNOTATION
 from pumice.sim.run import default_queue, kai_queues
+from pumice.sim.traces import Trace, write
 from pumice.sim.workload import Generator, TracePart
 
 _QUEUES_NAMED = 5
@@ -28,6 +33,14 @@ def digest_of(path: Path) -> str:
         return hashlib.sha256(listed.encode()).hexdigest()
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def digest_of_data(data: Mapping[str, Any], jobs: Trace | None) -> str:
+    """The SHA-256 of a scenario that is no file, and of jobs that were given beside it."""
+    stream = StringIO()
+    write(jobs or (), stream)
+    text = json.dumps(data, sort_keys=True, default=str)
+    return hashlib.sha256(f"{text}\n{stream.getvalue()}".encode()).hexdigest()
 
 
 @dataclass(slots=True)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from pumice.config.durations import SECOND, parse_duration
 from pumice.config.problems import nearest
 from pumice.config.schema import Position
-from pumice.config.tree import ConfTable, Scalar, Sequence, Tree, TreeError, join, kind, plain
+from pumice.config.tree import ConfTable, Scalar, Sequence, Tree, TreeError, from_plain, join, kind, plain
 from pumice.config.yaml_tree import parse
 from pumice.errors import InvalidInput
 from pumice.model import quantity
@@ -263,3 +263,14 @@ def read_tree(text: str, source: str) -> Value:
     for error in errors:
         raise ScenarioError(source, error.position, error.path, error.message)
     return Value(tree, "", source)
+
+
+def value_of(data: Mapping[str, Any], source: str) -> Value:
+    """The value of ordinary dicts, lists and scalars; without positions.
+
+    :raises ScenarioError: it holds something else.
+    """
+    try:
+        return Value(from_plain(data), "", source)
+    except TreeError as exc:
+        raise ScenarioError(source, exc.position, exc.path, exc.message) from exc

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import pickle
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy
@@ -14,20 +17,23 @@ import numpy
 from pumice import saved
 from pumice.config import DEFAULT_CONF, HELM_CONF, Catalogue, LoadedConf, SchedulerConf, from_data, load
 from pumice.errors import InvalidInput
+from pumice.framework.plugin import Plugin
+from pumice.framework.registry import Registry, default_registry
 from pumice.framework.run_times import RUN_TIME_ANNOTATION
 from pumice.manifests import unread_words
-from pumice.model.api import NodeObject
+from pumice.model.api import NodeObject, QueueObject
+from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.cluster import Delays
-from pumice.sim.draft import Draft, check_queues, digest_of, leave_out_orphans, without_end
+from pumice.sim.draft import Draft, check_queues, digest_of, digest_of_data, leave_out_orphans, without_end
 from pumice.sim.faults import Faults
 from pumice.sim.job_manifests import JobManifests, read_manifests
 from pumice.sim.jobs import JobSpec
 from pumice.sim.parts import read_faults, read_generator, read_nodes_of, read_queues, read_trace
-from pumice.sim.reading import ScenarioError, Section, Value, read_tree
+from pumice.sim.reading import ScenarioError, Section, Value, read_tree, value_of
 from pumice.sim.results.records import BLOCKS, SEED, SHAKEN, Origin, Window
 from pumice.sim.run import Setting, merged
-from pumice.sim.trace_resampling import Split
-from pumice.sim.traces import TraceJob
+from pumice.sim.trace_resampling import Shake, Split
+from pumice.sim.traces import Trace, TraceJob
 from pumice.sim.workload import DAY_S, Generator, TraceJobs, TracePart
 from pumice.texts import read_text
 
@@ -55,6 +61,19 @@ class SimScenario:
     """Traces are varied by the seed."""
     split: Split | None = None
     """Traces are cut into parts; what is drawn is one of them."""
+    plugins: Path | None = None
+    """The directory of plugins, which must be there on every machine that plays."""
+    classes: tuple[type[Plugin], ...] = ()
+    """Plugins that are no files; they can be imported on every machine that plays."""
+
+    @property
+    def registry(self) -> Registry:
+        """What its configurations may name: built in, installed, in its directory of plugins, its classes."""
+        return registry_of(self.plugins, self.classes)
+
+    def packed(self) -> bytes:
+        """Return the scenario as bytes, to be unpacked once by each process that plays it."""
+        return pickle.dumps(self)
 
     def workload(self) -> Iterator[JobSpec]:
         """Every job in the order of submission; the same each time it is asked for."""
@@ -162,16 +181,51 @@ class SimScenario:
         """The same scenario under other configurations."""
         return replace(self, configurations=configurations)
 
+    @property
+    def queue_weights(self) -> dict[str, int]:
+        """The weight of each queue."""
+        found = (o for o in self.setting.objects if isinstance(o, QueueObject))
+        return {queue.metadata.name: int(queue.spec.weight or 1) for queue in found}
 
-def plugin_directory(path: Path) -> Path | None:
+    def with_load(self, factor: float) -> SimScenario:
+        """The same scenario with jobs that arrive so many times as often; counted ones are as many more.
+
+        :raises InvalidInput: nothing in it arrives by a generator or from a trace.
+        """
+        if not self.generators and not self.traces:
+            raise InvalidInput("load: no generator and no trace, so no arrivals that could come more often")
+        generators = tuple(replace(one, arrivals=one.arrivals.faster(factor)) for one in self.generators)
+        traces = tuple(replace(part, trace=part.trace.faster(factor)) for part in self.traces)
+        return replace(self, generators=generators, traces=traces)
+
+
+@lru_cache(maxsize=8)
+def registry_of(plugins: Path | None, classes: tuple[type[Plugin], ...] = ()) -> Registry:
+    """Return what exists: built in, installed, in the directory if one is given, and the classes."""
+    registry = default_registry()
+    if plugins is None and not classes:
+        return registry
+    registry = registry.copy()
+    if plugins is not None:
+        registry.load_directory(plugins)
+    for cls in classes:
+        registry.entry(cls)
+    return registry
+
+
+ScenarioSource = Path | Mapping[str, Any]
+"""A file, or the same data: then paths in it are relative to the working directory."""
+
+
+def plugin_directory(source: ScenarioSource) -> Path | None:
     """The directory of plugins that a scenario names, relative to its file; it is loaded before the confs are read."""
-    with _open(path) as top:
+    with _open(source) as top:
         for key in _KEYS:
             top.get(key)
         said = top.get("pluginsDir")
     if said is None:
         return None
-    directory = path.parent / said.text()
+    directory = _base(source) / said.text()
     if not directory.is_dir():
         raise said.error(f"{str(directory)!r} is no directory")
     return directory
@@ -183,7 +237,18 @@ _KEYS = (
 )
 
 
-def _open(path: Path) -> Section:
+DATA = "<scenario>"
+"""The source of a scenario that is no file, in messages and records."""
+
+
+def _base(source: ScenarioSource) -> Path:
+    return source.parent if isinstance(source, Path) else Path()
+
+
+def _open(source: ScenarioSource) -> Section:
+    if not isinstance(source, Path):
+        return value_of(source, DATA).section()
+    path = source
     if saved.is_saved(path):
         saved.read(path)
         why = f"is a saved cycle, one instant of a cluster; `pumice cycle {path} --conf FILE` shows what a conf decides"
@@ -191,26 +256,52 @@ def _open(path: Path) -> Section:
     return read_tree(read_text(path, "scenario"), str(path)).section()
 
 
-def read_scenario(path: Path, catalogue: Catalogue, data: Path | None = None) -> SimScenario:
-    """The scenario in a file. Paths in it are relative to the file; *catalogue* is what configurations may name.
+def open_scenario(
+    source: ScenarioSource,
+    *,
+    plugins_dir: Path | None = None,
+    data: Path | None = None,
+    jobs: Trace | None = None,
+    horizon_s: float | None = None,
+) -> SimScenario:
+    """The scenario with the plugins that it names, or those of another directory.
 
-    Traces and lists of nodes are looked for in *data* first, if it is given.
+    :raises InvalidInput: as of `read_scenario`.
+    :raises PluginLoadError: a plugin cannot be loaded.
+    """
+    plugins = plugins_dir or plugin_directory(source)
+    where = plugins.resolve() if plugins is not None else None
+    scenario = replace(read_scenario(source, catalogue_of(registry_of(where)), data, jobs), plugins=where)
+    if horizon_s is not None:
+        scenario = scenario.with_horizon(horizon_s)
+    return scenario if plugins is None else scenario.with_input("plugins", plugins)
+
+
+def read_scenario(
+    source: ScenarioSource, catalogue: Catalogue, data: Path | None = None, jobs: Trace | None = None
+) -> SimScenario:
+    """The scenario in a file or in data. Paths are relative to the file; *catalogue* is what configurations may name.
+
+    Traces and lists of nodes are looked for in *data* first, if it is given. *jobs* come beside those of the workload;
+    no seed shakes them.
 
     :raises InvalidInput: a key, value, manifest, trace or configuration that breaks a rule; names file and line.
     """
-    draft = Draft()
-    with _open(path) as top:
-        name = top.text("name", path.stem)
+    draft, base = Draft(), _base(source)
+    if jobs is not None:
+        draft.traces.append(TracePart(jobs, shake=Shake(0.0, 0.0)))
+    with _open(source) as top:
+        name = top.text("name", source.stem if isinstance(source, Path) else "scenario")
         seed, horizon = top.integer("seed", 0, most=2**63 - 1), top.duration("horizon", math.inf)
         top.get("pluginsDir")
         checkpoint = top.duration("checkpoint", 0.0)
-        _cluster(top.need("cluster"), path.parent, data, draft)
+        _cluster(top.need("cluster"), base, data, draft)
         queues = top.get("queues")
         if queues is not None:
             draft.objects += read_queues(queues)
-        workload = top.get("workload") if draft.manifests else top.need("workload")
+        workload = top.get("workload") if draft.manifests or jobs is not None else top.need("workload")
         if workload is not None:
-            _workload(workload, path.parent, data, draft)
+            _workload(workload, base, data, draft)
         check_queues(draft)
         leave_out_orphans(draft)
         delays = _delays(top.get("delays"))
@@ -223,7 +314,7 @@ def read_scenario(path: Path, catalogue: Catalogue, data: Path | None = None) ->
                 every = 0.0 if tick is None else tick.duration(above=True)
         measure, lead = _measure(top.get("measure"))
         faults = read_faults(top.get("faults"), [o for o in draft.objects if isinstance(o, NodeObject)])
-        confs = _configurations(top.get("configurations"), path.parent, catalogue, draft)
+        confs = _configurations(top.get("configurations"), base, catalogue, draft)
     draft.warnings += without_end(draft)
     setting = Setting(
         name=name,
@@ -240,8 +331,8 @@ def read_scenario(path: Path, catalogue: Catalogue, data: Path | None = None) ->
         warnings=tuple(draft.warnings),
         notes=tuple(draft.notes),
         origin=Origin(
-            scenario=path.name,
-            scenario_digest=digest_of(path),
+            scenario=source.name if isinstance(source, Path) else DATA,
+            scenario_digest=digest_of(source) if isinstance(source, Path) else digest_of_data(source, jobs),
             inputs=dict(sorted(draft.inputs.items())),
             python=platform.python_version(),
             numpy=numpy.__version__,
@@ -249,7 +340,7 @@ def read_scenario(path: Path, catalogue: Catalogue, data: Path | None = None) ->
     )
     return SimScenario(
         name,
-        str(path),
+        str(source) if isinstance(source, Path) else DATA,
         setting,
         confs,
         tuple(draft.manifests),
@@ -395,4 +486,14 @@ def _in_words(name: str, draft: Draft) -> str:
     return f"{name}: {', '.join(parts)}"
 
 
-__all__ = ["BUILT_IN", "ScenarioError", "SimScenario", "TracePart", "plugin_directory", "read_scenario"]
+__all__ = [
+    "BUILT_IN",
+    "ScenarioError",
+    "ScenarioSource",
+    "SimScenario",
+    "TracePart",
+    "open_scenario",
+    "plugin_directory",
+    "read_scenario",
+    "registry_of",
+]

@@ -233,6 +233,11 @@ class Arrivals:
         drawn = self.batch * max(0.0, self.until_s - self.start_s) / self.every_s
         return drawn if self.count is None else min(drawn, self.count)
 
+    def faster(self, factor: float) -> Arrivals:
+        """The same with so many times as many jobs in the same time."""
+        count = None if self.count is None else round(self.count * factor)
+        return replace(self, every_s=self.every_s / factor, count=count)
+
     def times(self, rng: random.Random) -> Iterator[float]:
         """The instants, whole seconds in order.
 

@@ -48,3 +48,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'pumice.testing' has no attribute {name!r}; it has {', '.join(__all__)}")
     value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
     return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pumice.model.intents import Bind, Evict, Intent, Nominate
+from pumice.notebook import html_table
 from pumice.scheduler.report import CycleReport
 
 
@@ -83,3 +84,11 @@ class Cycle:
         if refusal is not None:
             return Why(refusal.text, refusal.plugin, refusal.stage, unfit)
         return Why(unfit[0] if unfit else "", "", "nodes" if unfit else "", unfit)
+
+    def _repr_html_(self) -> str:
+        waiting = [(uid, self.why(uid)) for uid in dict.fromkeys([*self.report.refusals, *self.report.fit_errors])]
+        rows = [[pod, "placed", node] for pod, node in self.binds.items()]
+        rows += [[pod, "placed when room is free", node] for pod, node in self.pipelined.items()]
+        rows += [[pod, "evicted", ""] for pod in self.evictions]
+        rows += [[uid, "pending", why.text] for uid, why in waiting]
+        return html_table(("pod or job", "decision", "node or reason"), rows, "Cycle", self.report.errors)

@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeAlias
 
 from pumice.config import DEFAULT_CONF, from_data, load
-from pumice.errors import InvalidInput, PluginLoadError
-from pumice.framework.loading import check_class
+from pumice.errors import InvalidInput
 from pumice.framework.plugin import Plugin
-from pumice.framework.points.callback import line_of
 from pumice.framework.registry import Registry, default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.model.api import AnyObject, NodeObject, Pod, PodGroup, QueueObject
@@ -192,39 +190,12 @@ class Scenario:
             if conf is None and (actions or dialect is None):
                 data["actions"] = ", ".join(actions or ACTIONS)
             if plugins is not None:
-                data["tiers"] = [{"plugins": [self._entry(p) for p in tier]} for tier in _tiers(plugins)]
-            elif isinstance(data.get("tiers"), (list, tuple)):
-                data["tiers"] = [self._with_classes(tier) for tier in data["tiers"]]
+                data["tiers"] = [{"plugins": [self._registry.entry(p) for p in tier]} for tier in _tiers(plugins)]
+            data = self._registry.with_names(data)
             loaded = from_data(data, catalogue_of(self._registry), source="scenario")
         for problem in loaded.warnings:
             warnings.warn(str(problem), ConfWarning, stacklevel=3)
         return assemble(loaded.conf, self._registry, compat)
-
-    def _with_classes(self, tier: Any) -> Any:
-        """A tier of a conf with names in place of classes; what is no tier is left to the reader of confs."""
-        plugins = tier.get("plugins") if isinstance(tier, Mapping) else None
-        if not isinstance(plugins, (list, tuple)):
-            return tier
-        return {**tier, "plugins": [p if isinstance(p, str) else self._entry(p) for p in plugins]}
-
-    def _entry(self, spec: Any) -> Any:
-        if isinstance(spec, Mapping):
-            return {**spec, "name": self._name(spec["name"])} if isinstance(spec.get("name"), type) else spec
-        if not isinstance(spec, (str, tuple, type)):
-            return spec
-        plugin, arguments = spec if isinstance(spec, tuple) else (spec, {})
-        name = self._name(plugin)
-        return {"name": name, "arguments": dict(arguments)} if arguments else {"name": name}
-
-    def _name(self, plugin: str | type[Plugin]) -> str:
-        """The name of a plugin; a class is registered under it."""
-        if isinstance(plugin, str):
-            return plugin
-        check_class(plugin)
-        if not plugin.name:
-            raise PluginLoadError(f'class {plugin.__name__}: has no name, such as name = "my-plugin"', line_of(plugin))
-        self._registry.register(plugin.name, plugin, origin=plugin.__qualname__, override=True)
-        return plugin.name
 
     # -- looking -----------------------------------------------------------------------------------------------------
     @property

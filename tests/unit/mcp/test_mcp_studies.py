@@ -18,10 +18,10 @@ from pumice.mcp.knowledge import LocalKnowledge
 from pumice.mcp.tools import Answered, Tools
 from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.results.pairs import FEWEST
-from pumice.sim.scenario import read_scenario
+from pumice.sim.scenario import SimScenario, read_scenario
 from pumice.sim.study import apart
 from pumice.sim.study.apart import ApartProcess
-from pumice.sim.study.playing import Played, StudyWorld
+from pumice.sim.study.playing import Played
 from pumice.testing import job, node
 
 REGISTRY = default_registry()
@@ -43,13 +43,13 @@ tiers:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> StudyWorld:
+def world(tmp_path: Path) -> SimScenario:
     file = tmp_path / "day.yaml"
     file.write_text(SCENARIO)
-    return StudyWorld(read_scenario(file, catalogue_of(REGISTRY)))
+    return read_scenario(file, catalogue_of(REGISTRY))
 
 
-def tools_of(world: StudyWorld | None) -> Tools:
+def tools_of(world: SimScenario | None) -> Tools:
     known = LocalKnowledge(desk(node("n1", cpu=4), job("j", cpu=1)))
     return Tools(known, REGISTRY, None, {} if world is None else {"day": world})
 
@@ -85,14 +85,14 @@ def test_where_there_is_nothing_to_play_the_answer_says_what_to_start_with() -> 
     ],
 )
 def test_what_cannot_be_played_is_refused_by_name(
-    world: StudyWorld, name: str, arguments: dict[str, Any], said: str
+    world: SimScenario, name: str, arguments: dict[str, Any], said: str
 ) -> None:
     assert said in asking(tools_of(world), name, **arguments).data["error"]
 
 
 @pytest.mark.slow  # some seconds of play in processes of their own
 @pytest.mark.timeout(400)
-def test_two_confs_are_compared_in_pairs_with_intervals_and_a_plan_meets_its_goal(world: StudyWorld) -> None:
+def test_two_confs_are_compared_in_pairs_with_intervals_and_a_plan_meets_its_goal(world: SimScenario) -> None:
     tools = tools_of(world)
     data = insisting(tools, "compare_confs", b=OUTSIDE, seeds=FEWEST)
     found = data["answer"]
@@ -132,7 +132,7 @@ class _Slowly:
 
 @pytest.mark.slow
 def test_a_question_that_needs_more_time_goes_on_when_it_is_asked_again(
-    world: StudyWorld, monkeypatch: pytest.MonkeyPatch
+    world: SimScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(studies, "ApartProcess", _Slowly)
     tools = tools_of(world)

@@ -14,21 +14,25 @@ from typing import Any
 
 import msgspec
 
+from pumice.notebook import html_table
 from pumice.sim.planning.bisection import Found, first_from, smallest
 from pumice.sim.planning.formula import Demanded, demanded
-from pumice.sim.planning.goals import Goal, Judged
+from pumice.sim.planning.goals import CONFIDENCE, SHARE_CONFIDENCE, Goal, Judged
 from pumice.sim.planning.variants import Variant, nodes_of, play_variant, units_of
+from pumice.sim.report import units
 from pumice.sim.results.intervals import FEWEST
 from pumice.sim.results.summary import Summary
 from pumice.sim.scenario import SimScenario
-from pumice.sim.study.playing import Played, StudyRun, StudyWorld
+from pumice.sim.study.columns import ColumnTable, table
+from pumice.sim.study.playing import Played, StudyRun
+from pumice.words import counted
 
 
 @dataclass(slots=True)
 class VariantPlayer:
     """Plays variants of a scenario on the same seeds; each variant once."""
 
-    world: StudyWorld
+    scenario: SimScenario
     configuration: str
     seeds: Sequence[int]
     executor: Executor | None = None
@@ -45,10 +49,10 @@ class VariantPlayer:
             tasks = [StudyRun(self.configuration, seed) for seed in self.seeds]
             if self.executor is None:
                 self.known[variant] = {
-                    t.seed: self._told(play_variant(self.world, variant, t, keep=self.keep)) for t in tasks
+                    t.seed: self._told(play_variant(self.scenario, variant, t, keep=self.keep)) for t in tasks
                 }
             else:
-                packed = self.world.packed()
+                packed = self.scenario.packed()
                 asked = [self.executor.submit(play_variant, packed, variant, t, keep=self.keep) for t in tasks]
                 try:
                     self.known[variant] = {
@@ -123,7 +127,7 @@ def size(player: VariantPlayer, base: Variant, group: str, goal: Goal, low: int,
     :raises InvalidInput: there is no such group.
     :raises PumiceError: a run was stopped.
     """
-    scenario = player.world.scenario
+    scenario = player.scenario
     now = len(nodes_of(scenario, group))
     seen: dict[int, TriedSize] = {}
     asked = _demanded(scenario, base, player.seeds)
@@ -175,4 +179,129 @@ def _formula(scenario: SimScenario, asked: Demanded | None, goal: Goal) -> float
     return None if waits is None else waits.figure(goal.gate.metric.key)
 
 
-__all__ = ["Goal", "Sized", "TriedSize", "Variant", "VariantPlayer", "size", "tried_size"]
+@dataclass(frozen=True)
+class ClusterPlan:
+    """How many nodes a goal needs, and all sizes that were tried."""
+
+    title: str
+    sized: Sized
+    goal: Goal
+    days: int
+
+    @property
+    def answer(self) -> int | None:
+        """The smallest number of nodes that surely meets the goal; ``None`` if none of those tried does."""
+        return self.sized.sure
+
+    @property
+    def on_these_days(self) -> int | None:
+        """The smallest number of nodes that meets the goal on the days that were played."""
+        return self.sized.found.answer
+
+    @property
+    def sizes(self) -> ColumnTable:
+        """One row for each size that was tried."""
+        rows = [
+            {
+                "nodes": one.count,
+                "mean": None if one.judged is None else one.judged.mean,
+                "bound": None if one.judged is None or one.at_least else one.judged.bound,
+                "days_met": 0 if one.judged is None else one.judged.days_met,
+                "days": one.days,
+                "goal": one.word,
+            }
+            for one in self.sized.tried
+        ]
+        return table(rows, ("nodes", "mean", "bound", "days_met", "days", "goal"))
+
+    def __str__(self) -> str:
+        return " ".join([answer_in_words(self.sized, self.goal), *remarks(self.sized, self.goal, self.days)])
+
+    def _repr_html_(self) -> str:
+        head, rows = sizes_in_words(self.sized, self.goal, self.days)
+        title = f"{self.title}: {answer_in_words(self.sized, self.goal)}"
+        return html_table(head, rows, title, remarks(self.sized, self.goal, self.days))
+
+
+# -- in words -------------------------------------------------------------------------------------------------------
+def sizes_in_words(sized: Sized, goal: Goal, days: int) -> tuple[list[str], list[list[str]]]:
+    """Return the head and the rows of the table of sizes."""
+    head = [sized.group, f"mean of {counted(days, 'day')}", f"surely {side(goal)}", "days met", "goal", "formula"]
+    return head, [size_in_words(one, goal) for one in sized.tried]
+
+
+def side(goal: Goal) -> str:
+    """Return on which side of its number a goal wants the figure."""
+    return "below" if goal.gate.sign.startswith("<") else "above"
+
+
+def size_in_words(one: TriedSize, goal: Goal) -> list[str]:
+    """Return a row of the table of sizes."""
+    unit, found = goal.gate.metric.unit, one.judged
+    value = units.amount(None if found is None else found.mean, unit, at_least=one.at_least)
+    bound = units.NOTHING if found is None or one.at_least else units.amount(found.bound, unit)
+    met = units.NOTHING if found is None else f"{found.days_met} of {one.days}"
+    closed = units.NOTHING if one.formula is None else units.amount(one.formula, unit)
+    return [str(one.count), value, bound, met, one.word, closed]
+
+
+def answer_in_words(sized: Sized, goal: Goal) -> str:
+    """Return how many nodes the goal needs, on the days that were played and with confidence."""
+    days = max(one.days for one in sized.tried)
+    if sized.found.answer is None:
+        most = sized.tried[-1].count
+        return f"{goal.text}: not met with up to {_nodes(most)} of {sized.group} (now {sized.now})."
+    by = _nodes(sized.found.answer)
+    if goal.share is None:
+        text = f"{goal.text}: {by} of {sized.group} by the mean of {'this day' if days == 1 else f'these {days} days'}"
+        confidence = CONFIDENCE
+    else:
+        one = next(tried for tried in sized.tried if tried.count == sized.found.answer)
+        good = 0 if one.judged is None else one.judged.days_met
+        text = f"{goal.text}: {by} of {sized.group} on the days played ({good} of {days})"
+        confidence = SHARE_CONFIDENCE
+    sure = "not known" if sized.sure is None else str(sized.sure)
+    text += f"; {sure} with {100 * confidence:.0f} % confidence (now {sized.now})."
+    if sized.by_formula is not None:
+        text += f" A closed formula (M/G/c, no gangs, nodes or quotas) says {sized.by_formula}."
+    return text
+
+
+def remarks(sized: Sized, goal: Goal, seeds: int) -> list[str]:
+    """Return what is doubtful about the answer."""
+    said = [
+        f"more is not always better here: {goal.text} is met with {_nodes(fewer)} and missed with {more}"
+        for fewer, more in sized.found.broken
+    ]
+    needed, many = goal.days_needed, counted(seeds, "day")
+    if needed is not None and seeds < needed:
+        assert goal.share is not None
+        part = f"{goal.share.numerator} in {goal.share.denominator}"
+        said.append(f"{many} cannot tell whether the goal is met: at least {needed} are needed to be sure of {part}")
+    elif needed is None and seeds < FEWEST:
+        said.append(f"{many} cannot tell whether the goal is met or it was chance; at least {FEWEST} are needed")
+    elif sized.found.answer is not None and sized.sure is None:
+        most = sized.tried[-1].count
+        said.append(f"it is not sure with up to {_nodes(most)} either; more days would tell, or a larger --between")
+    never = next((tried.never_fit[0] for tried in sized.tried if tried.never_fit), None)
+    if never is not None:
+        said.append(never)
+    return said
+
+
+def _nodes(count: int) -> str:
+    return counted(count, "node")
+
+
+__all__ = [
+    "ClusterPlan",
+    "Goal",
+    "Sized",
+    "TriedSize",
+    "Variant",
+    "VariantPlayer",
+    "answer_in_words",
+    "remarks",
+    "size",
+    "tried_size",
+]

@@ -18,7 +18,7 @@ from pumice.model.task import GPU_RESOURCES
 from pumice.sim.draws import stream
 from pumice.sim.faults import PlannedFault
 from pumice.sim.scenario import SimScenario
-from pumice.sim.study.playing import Played, StudyRun, StudyWorld, play, unpacked
+from pumice.sim.study.playing import Played, StudyRun, play, unpacked
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Variant:
         if self.group:
             scenario = with_nodes(scenario, self.group, self.count)
         if self.load != 1:
-            scenario = with_load(scenario, self.load)
+            scenario = scenario.with_load(self.load)
         if self.failure is None:
             return scenario
         faults = scenario.setting.faults
@@ -68,13 +68,12 @@ class Variant:
         )
 
 
-def play_variant(world: StudyWorld | bytes, variant: Variant, task: StudyRun, *, keep: bool = False) -> Played:
+def play_variant(scenario: SimScenario | bytes, variant: Variant, task: StudyRun, *, keep: bool = False) -> Played:
     """Play a variant once.
 
     :raises PumiceError: the run was stopped.
     """
-    given = unpacked(world) if isinstance(world, bytes) else world
-    done = play(StudyWorld(variant.of(given.scenario, task.seed), given.plugins), task, keep=keep)
+    done = play(variant.of(unpacked(scenario), task.seed), task, keep=keep)
     if done.failure:
         raise PumiceError(f"{task}: {done.failure}")
     return done
@@ -144,38 +143,7 @@ def _renamed(node: NodeObject, name: str) -> NodeObject:
     return msgspec.structs.replace(node, metadata=metadata)
 
 
-# -- load -----------------------------------------------------------------------------------------------------------
-def with_load(scenario: SimScenario, factor: float) -> SimScenario:
-    """Return the scenario with jobs that arrive so many times as often; where they are counted, as many more of them.
-
-    :raises InvalidInput: nothing in it arrives by a generator or from a trace.
-    """
-    if not scenario.generators and not scenario.traces:
-        raise InvalidInput("load: no generator and no trace, so no arrivals that could come more often")
-    generators = tuple(
-        replace(
-            one,
-            arrivals=replace(
-                one.arrivals,
-                every_s=one.arrivals.every_s / factor,
-                count=None if one.arrivals.count is None else round(one.arrivals.count * factor),
-            ),
-        )
-        for one in scenario.generators
-    )
-    traces = tuple(
-        replace(
-            part,
-            trace=replace(
-                part.trace,
-                jobs=tuple(replace(job, submit_s=float(math.floor(job.submit_s / factor))) for job in part.trace.jobs),
-            ),
-        )
-        for part in scenario.traces
-    )
-    return replace(scenario, generators=generators, traces=traces)
-
-
+# -- failures ---------------------------------------------------------------------------------------------------------
 def struck(done: Played, nodes: Sequence[str], at_s: float) -> list[str]:
     """Return the jobs that ran on these nodes when they failed, in the order of their names."""
     record = done.record()

@@ -1,35 +1,28 @@
-"""``study``: a scenario under several configurations on many seeds, as tables, comparisons and plots.
+"""``Study``: what came of a scenario under several configurations on many seeds, as tables, comparisons and plots.
 
-The command ``simulate`` is made of the same parts: ``playing`` (one run,
-wherever), ``running`` (all runs, on any executor), ``workers`` (processes of this machine), ``stopping`` (which seeds,
-and when they are enough), ``sweeping`` (confs from a grid of arguments), ``columns`` and ``plots`` (what comes of it).
+``pumice.simulate`` and the command ``simulate`` are made of the same parts: ``playing`` (one run), ``running`` (all
+runs, on any executor), ``workers`` (processes of this machine), ``stopping`` (which seeds, and when they are enough),
+``sweeping`` (confs from a grid of arguments), ``columns`` and ``plots`` (what comes of it).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from pumice.config import Catalogue, SchedulerConf, from_data, load
-from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput
-from pumice.scheduler.assembly import catalogue_of
-from pumice.sim.report import html_seeds
+from pumice.notebook import html_table
+from pumice.sim.report import effects, html_seeds, units
+from pumice.sim.results.intervals import ALPHA
 from pumice.sim.results.records import RunRecord, encode
-from pumice.sim.results.seeds import SeedComparison, compare_seeds
-from pumice.sim.scenario import BUILT_IN, SimScenario, load_conf_file, plugin_directory, read_scenario
+from pumice.sim.results.seeds import PRIMARY, SeedComparison, SeedRow, compare_seeds
 from pumice.sim.study.columns import ColumnTable, effects_table, jobs_table, runs_table
-from pumice.sim.study.playing import Played, StudyRun, StudyWorld, registry_of
+from pumice.sim.study.playing import Played
 from pumice.sim.study.plots import Plots
-from pumice.sim.study.running import Lost, Runs, run_all
-from pumice.sim.study.workers import LocalExecutor
+from pumice.sim.study.running import Lost, Runs
+from pumice.sim.study.stopping import LOOK_ALPHA, Sure
 from pumice.words import counted
-
-Conf = str | Path | Mapping[str, Any] | SchedulerConf
 
 
 @dataclass(repr=False)
@@ -38,6 +31,10 @@ class Study:
 
     title: str
     results: Runs
+    primary: str = PRIMARY
+    """The figure that was declared to judge by."""
+    sure: Sure | None = None
+    """What ended it, if its figures did."""
 
     def __repr__(self) -> str:
         confs, played = self.results.configurations, self.results.played
@@ -47,7 +44,36 @@ class Study:
     @cached_property
     def comparison(self) -> SeedComparison:
         """Every figure of every configuration over all seeds, with verdicts against the first."""
-        return compare_seeds(self.results.summaries())
+        looked = self.sure is not None and self.sure.metric.key == self.primary
+        return compare_seeds(self.results.summaries(), primary=self.primary, alpha=LOOK_ALPHA if looked else ALPHA)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict on the primary figure, in a sentence or two."""
+        return effects.sentence(self.comparison)
+
+    def _repr_html_(self) -> str:
+        comparison = self.comparison
+        rows = [row for row in comparison.overall if effects.says_something(row)]
+        rows.sort(key=lambda row: row.key != comparison.primary)
+        if len(comparison.configurations) == 1:
+            head = ["", comparison.configurations[0], "95 % interval"]
+            cells = [
+                [row.label, _value(row, 0), effects.value_limits(row.values[0], row.unit)]
+                for row in rows
+                if row.values[0]
+            ]
+            return html_table(head, cells, self.title, comparison.notes)
+        means = f"mean of {counted(len(comparison.seeds), comparison.each.partition(' ')[0])}"
+        base, *others = comparison.configurations
+        head = [means, "", base, "value", "change", "95 % interval", "better on", ""]
+        cells = [
+            [row.label if at == 1 else "", name, _value(row, 0) if at == 1 else "", _value(row, at), *_judged(row, at)]
+            for row in rows
+            for at, name in enumerate(others, 1)
+        ]
+        notes = [effects.how_to_read(comparison), *effects.remarks(comparison), *comparison.notes]
+        return html_table(head, cells, f"{self.title}: {self.verdict}", notes)
 
     @property
     def lost(self) -> list[Lost]:
@@ -104,82 +130,19 @@ class Study:
         return [self.results.played[task] for task in tasks if not self.results.played[task].failure]
 
 
-def study(
-    scenario: Path | str,
-    confs: Sequence[str | Path] | Mapping[str, Conf] | None = None,
-    seeds: Iterable[int] = range(1, 31),
-    *,
-    executor: Executor | None = None,
-    processes: int | None = None,
-    horizon: str | None = None,
-    plugins_dir: Path | str | None = None,
-    keep_records: bool = True,
-) -> Study:
-    """Play a scenario under several configurations on many seeds, and return what came of it.
-
-    Configurations of one seed see the same jobs, faults and refused binds; traces are shaken by the seed. Ctrl-C ends
-    the study and keeps what is done; a run that fails or whose process dies is lost and named in ``lost``.
-
-    :param scenario: the scenario file; its plugins are loaded.
-    :param confs: names of configurations of the scenario, ``default``, ``helm``, or files; or a mapping from names to
-        those, to conf data or to confs. All configurations of the scenario where nothing is given. The first is the one
-        that the others are compared with.
-    :param executor: where runs are played: any ``concurrent.futures.Executor`` (Dask's ``client.get_executor()``, a
-        pool of your own). It stays open.
-    :param processes: else, on so many processes of this machine; one after the other in this one where nothing is said.
-    :param horizon: another end than the scenario's: ``12h``.
-    :param plugins_dir: plugins from here, in the place of the scenario's ``pluginsDir``.
-    :param keep_records: keep every job of every run, for ``jobs`` and plots; without, figures only.
-    :raises InvalidInput: the scenario or a configuration breaks a rule.
-    """
-    path = Path(scenario)
-    plugins = Path(plugins_dir) if plugins_dir is not None else plugin_directory(path)
-    catalogue = catalogue_of(registry_of(plugins.resolve() if plugins else None))
-    read = read_scenario(path, catalogue)
-    if confs is not None:
-        read = read.under(confs_of(confs, read, catalogue))
-    if horizon is not None:
-        read = read.with_horizon(parse_duration(horizon, days=True) / SECOND)
-    if plugins is not None:
-        read = read.with_input("plugins", plugins)
-    world = StudyWorld(read, plugins.resolve() if plugins else None)
-    own = LocalExecutor(processes) if executor is None and processes is not None and processes > 1 else None
-    try:
-        runs = run_all(world, seeds, executor=executor or own, keep=lambda task: keep_records)
-    finally:
-        if own is not None:
-            own.shutdown(cancel_futures=True)
-    return Study(read.name, runs)
+def _value(row: SeedRow, at: int) -> str:
+    value = row.values[at]
+    return units.amount(None if value is None else value.estimate, row.unit, at_least=row.at_least[at])
 
 
-def confs_of(
-    given: Sequence[str | Path] | Mapping[str, Conf], scenario: SimScenario, catalogue: Catalogue
-) -> dict[str, SchedulerConf]:
-    """Return configurations by name, whatever they were given as.
-
-    :raises InvalidInput: one of them is neither a name, nor a file, nor a conf; or two have one name.
-    """
-    if not isinstance(given, Mapping):
-        named = [
-            (str(conf) if str(conf) in {*scenario.configurations, *BUILT_IN} else Path(conf).stem) for conf in given
-        ]
-        if len(set(named)) < len(named):
-            raise InvalidInput(f"confs: every one needs a name of its own, got {', '.join(named)}; give a mapping")
-        given = dict(zip(named, given, strict=True))
-    return {name: _conf(conf, scenario, catalogue) for name, conf in given.items()}
+def _judged(row: SeedRow, at: int) -> list[str]:
+    """The change, its interval, the seeds won and the verdict."""
+    effect = row.effects[at]
+    if effect is None:
+        return [""] * 4
+    told = effect.verdict not in effects.UNJUDGED
+    words = [effects.change(effect, row.unit), effects.limits(effect, row.unit), effects.won(effect)]
+    return [*(text if told else "" for text in words), effects.verdict(effect)]
 
 
-def _conf(conf: Conf, scenario: SimScenario, catalogue: Catalogue) -> SchedulerConf:
-    if isinstance(conf, SchedulerConf):
-        return conf
-    if isinstance(conf, Mapping):
-        return from_data(dict(conf), catalogue).conf
-    name = str(conf)
-    if name in scenario.configurations:
-        return scenario.configurations[name]
-    if name in BUILT_IN and not Path(conf).exists():
-        return load(BUILT_IN[name], catalogue, f"<{name}>").conf
-    return load_conf_file(Path(conf), catalogue).conf
-
-
-__all__ = ["ColumnTable", "Conf", "LocalExecutor", "Played", "Study", "StudyRun", "StudyWorld", "confs_of", "study"]
+__all__ = ["ColumnTable", "Study"]

@@ -1,17 +1,19 @@
-"""The runs and jobs of a study as tables: dicts of NumPy columns, which pandas, polars and Arrow take as they are."""
+"""The runs and jobs of a study as tables: dicts of NumPy columns, for pandas, CSV and Parquet."""
 
 from __future__ import annotations
 
 import csv
 import math
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, MissingExtra
+from pumice.notebook import html_table
 from pumice.sim.results import sizes
 from pumice.sim.results.metrics import METRICS
 from pumice.sim.results.records import RunRecord
@@ -19,11 +21,15 @@ from pumice.sim.results.seeds import SeedComparison
 from pumice.sim.results.summary import Summary
 
 Column = npt.NDArray[Any]
+SHOWN = 20
+"""Rows of a table that are printed."""
 
 
 class ColumnTable(dict[str, Column]):
-    """Columns of equal length, by name. ``pandas.DataFrame(table)``, ``polars.DataFrame(table)`` and
-    ``pyarrow.table(table)`` work as they are. Numbers that are missing are NaN."""
+    """Columns of equal length, by name. Numbers that are missing are NaN.
+
+    ``polars.DataFrame(table)`` and ``pyarrow.table(table)`` take it as it is.
+    """
 
     @property
     def rows(self) -> int:
@@ -50,11 +56,34 @@ class ColumnTable(dict[str, Column]):
             for row in zip(*(column.tolist() for column in self.values()), strict=True):
                 writer.writerow(["" if isinstance(cell, float) and math.isnan(cell) else cell for cell in row])
 
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame`` (the extra ``tables``)."""
+        return _module("pandas").DataFrame(dict(self))
+
+    def to_parquet(self, path: Path | str) -> None:
+        """Write the table as Parquet, with pyarrow (the extra ``tables``)."""
+        arrow = _module("pyarrow")
+        _module("pyarrow.parquet").write_table(arrow.table(dict(self)), str(path))
+
+    def _lines(self) -> list[list[str]]:
+        return [[_cell(column[at]) for column in self.values()] for at in range(min(self.rows, SHOWN))]
+
+    def _repr_html_(self) -> str:
+        more = [f"{self.rows:,} rows"] if self.rows > SHOWN else []
+        return html_table(list(self), self._lines(), notes=more)
+
     def __str__(self) -> str:
-        lines = [list(self), *([_cell(column[at]) for column in self.values()] for at in range(min(self.rows, 20)))]
+        lines = [list(self), *self._lines()]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         text = "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
-        return text if self.rows <= 20 else f"{text}\n… {self.rows:,} rows"
+        return text if self.rows <= SHOWN else f"{text}\n… {self.rows:,} rows"
+
+
+def _module(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise MissingExtra("a DataFrame or Parquet file", name.partition(".")[0], "tables") from None
 
 
 def _cell(value: object) -> str:

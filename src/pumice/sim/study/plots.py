@@ -9,6 +9,7 @@ import numpy as np
 from pumice.errors import InvalidInput, MissingExtra
 from pumice.sim.results import timeline
 from pumice.sim.results.metrics import metric
+from pumice.sim.results.records import RunRecord
 
 if TYPE_CHECKING:
     from pumice.sim.study import Study
@@ -26,9 +27,10 @@ class Plots:
         self._study = study
 
     def ecdf(self, column: str = "wait") -> Any:
-        """Return the share of all jobs that waited at most so long (or any other column of ``study.jobs``).
+        """Return the share of all jobs that waited longer than so long (or any other column of ``study.jobs``).
 
-        Jobs of all seeds are taken together. A curve that ends below 100 % shows the jobs that never started.
+        Jobs of all seeds are taken together. In many scenarios most jobs do not wait, so the share that waits longer
+        is drawn, on two logarithmic axes. A curve that ends above the ground shows the jobs that never started.
         """
         jobs = self._study.jobs
         if column not in jobs or jobs[column].dtype.kind not in "fi":
@@ -38,12 +40,105 @@ class Plots:
             rows = jobs.where(configuration=name, measured=True)
             values = rows[column].astype(float)
             known = np.sort(values[~(rows["wait.at_least"] if column == "wait" else np.isnan(values))])
-            share = np.arange(1, known.size + 1) / max(1, values.size)
-            axes.step(np.maximum(known, 1.0), 100 * share, where="post", label=name, **_style(at))
-        axes.set_xscale("log")
-        axes.set(xlabel=f"{column}, seconds", ylabel="share of jobs, %", ylim=(0, 101))
+            longer = 1 - np.arange(known.size + 1) / max(1, values.size)
+            times = np.maximum(np.concatenate(([1.0], known)), 1.0)
+            axes.step(times, 100 * longer, where="post", label=name, **_style(at))
+        axes.set(xscale="log", yscale="log", title=f"{self._study.title}: jobs with a longer {column}")
+        axes.set(xlabel=f"{column}, seconds", ylabel="share of jobs, %", ylim=(None, 110))
         axes.legend(frameon=False)
         return figure
+
+    def waits(self, by: str = "queue", figure_name: str = "wait.mean") -> Any:
+        """Return the mean wait of each queue (or size) under each configuration, with its 95 % interval."""
+        comparison = self._study.comparison
+        tables = {"queue": comparison.by_queue, "size": comparison.by_size}.get(by)
+        if tables is None:
+            raise InvalidInput(f"by: must be queue or size, got {by!r}")
+        found = [(one.name, row) for one in tables for row in one.rows if row.key == figure_name]
+        if not found:
+            raise InvalidInput(f"figure {figure_name!r}: no {by} has a value of it")
+        figure, axes = _figure()
+        names, wide = comparison.configurations, 0.8 / len(comparison.configurations)
+        places = np.arange(len(found))
+        for at, name in enumerate(names):
+            values = [row.values[at] for _, row in found]
+            heights = np.array([0.0 if value is None else value.estimate for value in values])
+            ends = [
+                (height if v is None or v.low is None else v.low, height if v is None or v.high is None else v.high)
+                for v, height in zip(values, heights, strict=True)
+            ]
+            errors = np.abs(np.array(ends).T - heights) / 60
+            middle = places + (at - (len(names) - 1) / 2) * wide
+            axes.bar(middle, heights / 60, 0.92 * wide, yerr=errors, label=name, color=_colour(at), capsize=2)
+        axes.set(title=f"{self._study.title}: {found[0][1].label.lower()} by {by}", ylabel="minutes")
+        axes.set(xticks=places, ylim=(0, None))
+        axes.set_xticklabels([name for name, _ in found])
+        axes.legend(frameon=False)
+        return figure
+
+    def jobs(self, configuration: str | None = None, seed: int | None = None, most: int = 60) -> Any:
+        """Return a Gantt chart of one run: each job from submission (thin) and start to its end, coloured by queue.
+
+        Of more jobs than *most* those with the most GPU time, or CPU time, are drawn.
+        """
+        run = self._run(configuration, seed)
+        first, last = timeline.span(run)
+        chosen = sorted(run.jobs, key=lambda job: -(job.gpus or job.cpus) * (job.duration or 0.0))[:most]
+        chosen.sort(key=lambda job: (job.submit, job.key))
+        queues = sorted({job.queue for job in run.jobs})
+        figure, axes = _figure()
+        for row, job in enumerate(chosen):
+            end = last if job.end is None else job.end
+            start = end if job.start is None else job.start
+            colour = _colour(queues.index(job.queue))
+            axes.hlines(row, _hours(job.submit - first), _hours(start - first), color="0.6", lw=0.8)
+            axes.barh(row, _hours(end - start), 0.8, _hours(start - first), color=colour)
+        for at, queue in enumerate(queues):
+            axes.barh(0, 0, color=_colour(at), label=queue)
+        more = f", the {most} largest of {len(run.jobs):,}" if len(run.jobs) > most else ""
+        axes.set(title=f"{run.name}, {self._study.comparison.each.split()[0]} {run.seed}: jobs{more}", xlabel="hours")
+        axes.set(yticks=[], ylim=(len(chosen) - 0.4, -0.6))
+        axes.legend(frameon=False, fontsize="small")
+        figure.set_size_inches(6.4, min(7.0, 1.4 + 0.09 * len(chosen)))
+        return figure
+
+    def nodes(
+        self, configuration: str | None = None, seed: int | None = None, resource: timeline.Resource = "gpu"
+    ) -> Any:
+        """Return a heat map of one run: the share of each node that was in use over time."""
+        run = self._run(configuration, seed)
+        borders = timeline.edges(run, _BUCKETS)
+        names = sorted({node.name for node in run.nodes})
+        rows = []
+        for name in names:
+            there = [node for node in run.nodes if node.name == name]
+            offered = timeline.mean_capacity(there, resource, borders, run.horizon)
+            used = timeline.mean_use([pod for pod in run.pods if pod.node == name], resource, borders, run.horizon)
+            rows.append(np.divide(used, offered, out=np.full_like(used, np.nan), where=offered > 0))
+        figure, axes = _figure()
+        axes.grid(visible=False)
+        extent = (0, _hours(borders[-1] - borders[0]), len(names), 0)
+        image = axes.imshow(
+            100 * np.array(rows),
+            aspect="auto",
+            extent=extent,
+            vmin=0,
+            vmax=100,
+            cmap="viridis",
+            interpolation="nearest",
+        )
+        figure.colorbar(image, ax=axes, label=f"{resource.upper()} in use, %")
+        axes.set(title=f"{run.name}, {self._study.comparison.each.split()[0]} {run.seed}: nodes", xlabel="hours")
+        step = max(1, len(names) // 16)
+        axes.set_yticks(np.arange(0, len(names), step) + 0.5, names[::step])
+        return figure
+
+    def _run(self, configuration: str | None, seed: int | None) -> RunRecord:
+        """The record of one run: the first of a configuration or seed that is not named."""
+        for run in self._study.records():
+            if configuration in (None, run.name) and seed in (None, run.seed):
+                return run
+        raise InvalidInput(f"study: no run of configuration {configuration!r} and seed {seed!r}")
 
     def over_time(self, resource: timeline.Resource = "gpu") -> Any:
         """Return the share in use over time, the mean over seeds, a line for each configuration."""
@@ -59,7 +154,8 @@ class Plots:
                 offered = timeline.mean_capacity(run.nodes, resource, borders, run.horizon)
                 curves.append(np.divide(used, offered, out=np.zeros_like(used), where=offered > 0))
             axes.plot((hours[1:] + hours[:-1]) / 7200, 100 * np.mean(curves, axis=0), label=name, **_style(at))
-        axes.set(xlabel="hours", ylabel=f"{resource.upper()} in use, %", ylim=(0, 101))
+        axes.set(title=f"{self._study.title}: {resource.upper()} in use", xlabel="hours")
+        axes.set(ylabel="share of what nodes offer, %", ylim=(0, 101))
         axes.legend(frameon=False)
         return figure
 
@@ -89,7 +185,8 @@ class Plots:
         axes.axvline(0, color="0.4", lw=1)
         what = "%" if row.effects[1] is not None and row.effects[1].scale == "ratio" else "points"
         what = what if unit.unit in ("seconds", "ratio", "share") else unit.unit
-        axes.set(xlabel=f"{row.label}: change against {comparison.configurations[0]}, {what}")
+        axes.set(title=f"{self._study.title}: {row.label.lower()} on {len(comparison.seeds)} seeds")
+        axes.set(xlabel=f"change against {comparison.configurations[0]}, {what}")
         axes.set(yticks=range(len(names)), ylim=(-0.6, max(0, len(names) - 1) + 0.6))
         axes.set_yticklabels(names)
         axes.margins(x=0.08)
@@ -107,6 +204,14 @@ def _figure() -> tuple[Any, Any]:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
     return figure, axes
+
+
+def _hours(seconds: float) -> float:
+    return float(seconds) / 3600
+
+
+def _colour(at: int) -> str:
+    return COLOURS[at % len(COLOURS)]
 
 
 def _style(at: int) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from itertools import count
 
 from pumice.sim.results.summary import Summary
 from pumice.sim.run import INTERRUPTED
-from pumice.sim.study.playing import Played, StudyRun, StudyWorld, play
+from pumice.sim.scenario import SimScenario
+from pumice.sim.study.playing import Played, StudyRun, play
 from pumice.sim.study.stopping import LOOKS, Sure
 
 AHEAD = 64
@@ -53,7 +54,7 @@ Watch = Callable[[Played | Lost], None]
 
 
 def run_all(
-    world: StudyWorld,
+    scenario: SimScenario,
     seeds: Iterable[int],
     *,
     executor: Executor | None = None,
@@ -62,7 +63,7 @@ def run_all(
     enough: Sure | None = None,
     most: int | None = None,
 ) -> Runs:
-    """Play every configuration of the world on every seed, and return what came of it.
+    """Play every configuration of the scenario on every seed, and return what came of it.
 
     Seed by seed, so that whoever stops early has whole pairs. Ctrl-C ends the study and keeps what is done. A run that
     raises, or whose process dies, is lost and named; the others go on.
@@ -74,7 +75,7 @@ def run_all(
         played beyond it: so the answer does not depend on the number of cores.
     :param most: the greatest number of seeds, where *seeds* never ends.
     """
-    runs = Runs(tuple(world.scenario.configurations))
+    runs = Runs(tuple(scenario.configurations))
     listed = list(seeds) if most is None else None
     runs.seeds_wanted = len(listed) if listed is not None and enough is None else None
     following = iter(listed if listed is not None else seeds)
@@ -83,11 +84,11 @@ def run_all(
     try:
         if executor is None:
             for task in tasks:
-                _note(runs, _here(world, task, keep(task)), watch)
+                _note(runs, _here(scenario, task, keep(task)), watch)
                 if runs.interrupted or judge.satisfied():
                     break
         else:
-            _scatter(world, tasks, executor, keep, watch, runs, judge)
+            _scatter(scenario, tasks, executor, keep, watch, runs, judge)
     except KeyboardInterrupt:
         runs.interrupted = True
     judge.cut()
@@ -106,15 +107,15 @@ def _tasks(seeds: Iterator[int], configurations: tuple[str, ...], most: int | No
         yield from (StudyRun(name, seed) for name in configurations)
 
 
-def _here(world: StudyWorld, task: StudyRun, keep: bool) -> Played | Lost:
+def _here(scenario: SimScenario, task: StudyRun, keep: bool) -> Played | Lost:
     try:
-        return play(world, task, keep=keep)
+        return play(scenario, task, keep=keep)
     except Exception as exc:
         return Lost(task, f"{type(exc).__name__}: {exc}")
 
 
 def _scatter(
-    world: StudyWorld,
+    scenario: SimScenario,
     tasks: Iterator[StudyRun],
     executor: Executor,
     keep: Callable[[StudyRun], bool],
@@ -122,7 +123,7 @@ def _scatter(
     runs: Runs,
     judge: _Prefix,
 ) -> None:
-    packed = world.packed()
+    packed = scenario.packed()
     pending: dict[Future[Played], StudyRun] = {}
     try:
         while True:

@@ -7,7 +7,7 @@ format does not say is an option of its reader, or the documented default in ``d
 
 from pumice.sim.traces.errors import TraceError
 from pumice.sim.traces.model import Trace, TraceJob, TraceNode, TracePod
-from pumice.sim.traces.native import write
+from pumice.sim.traces.native import read_table, write
 from pumice.sim.traces.openb import OpenbOptions, read_nodes
 from pumice.sim.traces.philly import PhillyOptions
 from pumice.sim.traces.recognising import FORMATS, Format, read, recognise
@@ -26,6 +26,7 @@ __all__ = [
     "TracePod",
     "read",
     "read_nodes",
+    "read_table",
     "recognise",
     "write",
 ]

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from pumice.errors import InvalidInput
 from pumice.model import quantity
 from pumice.model.resources import LIMIT
-from pumice.sim.traces.model import TraceJob, TracePod
+from pumice.sim.traces.errors import TraceError
+from pumice.sim.traces.model import Trace, TraceJob, TracePod
 from pumice.sim.traces.source import Row, number_of, rows
 
 REQUIRED = ("job", "submit_s", "duration_s")
@@ -27,11 +28,54 @@ MOST_TASKS = 1_000_000
 
 
 def read_jobs(path: Path) -> Iterator[TraceJob]:
-    """Yield the jobs in the file's order. Lines that follow each other and name one job are its kinds of pods."""
+    """Yield the jobs in the file's order."""
+    return jobs_of(rows(path, REQUIRED, known=COLUMNS, comments=True))
+
+
+def read_table(table: Any, name: str = "jobs") -> Trace:
+    """Return the jobs of a table in memory: a DataFrame (pandas, polars), an Arrow table, or columns by name.
+
+    It has the columns of the CSV. Missing values are empty cells; text without a line break is what it seems.
+
+    :raises TraceError: a column or value breaks a rule.
+    """
+    path, columns = Path(name), _columns(table)
+    for column in REQUIRED:
+        if column not in columns:
+            raise TraceError(path, f"the table has no such column; it has {', '.join(columns)}", column=column)
+    for column in columns:
+        if column not in COLUMNS:
+            raise TraceError(path, f"no column of this format; the columns are {', '.join(COLUMNS)}", column=column)
+    cells = zip(*columns.values(), strict=True)
+    lines = (
+        Row(path, number, {column: _cell(value) for column, value in zip(columns, line, strict=True)})
+        for number, line in enumerate(cells, 1)
+    )
+    return Trace(path, "table", tuple(sorted(jobs_of(lines), key=lambda job: job.submit_s)))
+
+
+def _columns(table: Any) -> dict[str, list[Any]]:
+    names = getattr(table, "column_names", None) or getattr(table, "columns", None)
+    names = list(table) if names is None else list(names)
+    found = {str(name): table[name] for name in names}
+    return {name: column.tolist() if hasattr(column, "tolist") else list(column) for name, column in found.items()}
+
+
+def _cell(value: Any) -> str:
+    value = value.as_py() if hasattr(value, "as_py") else value
+    if value is None or value != value:  # NaN, NaT
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def jobs_of(lines: Iterable[Row]) -> Iterator[TraceJob]:
+    """Yield the jobs of rows in their order. Rows that follow each other and name one job are its kinds of pods."""
     seen: set[str] = set()
     job: TraceJob | None = None
     lowest: Row | None = None  # the line that states min_available
-    for row in rows(path, REQUIRED, known=COLUMNS, comments=True):
+    for row in lines:
         name = row.name("job")
         if job is not None and job.name == name:
             job = _with_more_pods(job, row)

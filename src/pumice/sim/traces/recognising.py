@@ -65,7 +65,7 @@ def read(
     start, end = window or (-math.inf, math.inf)
     said = notes.about(jobs, (start, jobs[-1].submit_s if limit is not None and jobs else end))
     if compress != 1:
-        jobs = [replace(job, submit_s=float(math.floor(job.submit_s / compress))) for job in jobs]
+        jobs = Trace(path, kind, tuple(jobs)).faster(compress).jobs
     if rebase and jobs:
         first = jobs[0].submit_s
         jobs = [replace(job, submit_s=job.submit_s - first) for job in jobs]

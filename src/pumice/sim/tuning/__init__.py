@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from pumice.sim.results.intervals import ALPHA
 from pumice.sim.results.pairs import Effect
 from pumice.sim.results.seeds import SeedComparison, compare_seeds
 from pumice.sim.results.summary import Summary
@@ -46,6 +47,8 @@ class Tuning:
     """There, what became of each queue's mean wait."""
     why_not: str
     """Why nothing is recommended; empty if the winner is."""
+    looks: int = 1
+    """How many tunings the occasions held out have judged, as far as is known."""
 
     @property
     def recommended(self) -> bool:
@@ -63,8 +66,11 @@ def tune(
     *,
     runs: int = 200,
     seed: int = 0,
+    look: Callable[[], int] = lambda: 1,
 ) -> Tuning:
     """Search, choose, and judge what was chosen once; the same arguments give the same result.
+
+    *look* returns how many tunings the days held out have judged, this one included: its interval is the wider for it.
 
     :raises MissingExtra: Optuna is not there.
     :raises InvalidInput: no run has the wanted figures.
@@ -82,9 +88,10 @@ def tune(
     candidate = _plainer(winner.tried.candidate, make, (*split.search, *split.choose), evaluate)
     results = evaluate([(one, occasion) for one in (base, candidate) for occasion in split.held_out])
     before, after = _runs(base, split.held_out, results), _runs(candidate, split.held_out, results)
-    comparison = compare_seeds({BASE: before, TUNED: after})
+    looks = look()
+    comparison = compare_seeds({BASE: before, TUNED: after}, primary=wanted.figures[0].key, alpha=ALPHA / looks)
     losses = queue_losses(list(before.values()), list(after.values()))
-    return Tuning(searched, finalists, candidate, comparison, losses, _objection(comparison, losses, wanted))
+    return Tuning(searched, finalists, candidate, comparison, losses, _objection(comparison, losses, wanted), looks)
 
 
 def _plainer(

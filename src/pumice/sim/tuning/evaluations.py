@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from pumice.errors import InvalidInput, PumiceError, decoder_words
 from pumice.model.api import QueueObject
 from pumice.sim.results.summary import Summary
 from pumice.sim.scenario import SimScenario
-from pumice.sim.study.playing import StudyRun, StudyWorld, play, unpacked
+from pumice.sim.study.playing import StudyRun, play, unpacked
 from pumice.sim.tuning.knobs import Candidate
 from pumice.sim.tuning.occasions import Occasion
 
@@ -42,14 +42,15 @@ def weighted(scenario: SimScenario, weights: Mapping[str, int]) -> SimScenario:
     return replace(scenario, setting=replace(scenario.setting, objects=objects))
 
 
-def play_candidate(world: bytes | StudyWorld, candidate: Candidate, occasion: Occasion, name: str = _NAME) -> Summary:
+def play_candidate(
+    scenario: SimScenario | bytes, candidate: Candidate, occasion: Occasion, name: str = _NAME
+) -> Summary:
     """Play a candidate once.
 
     :raises PumiceError: the run was stopped.
     """
-    given = unpacked(world) if isinstance(world, bytes) else world
-    scenario = weighted(given.scenario, dict(candidate.weights)).under({name: candidate.conf})
-    done = play(StudyWorld(scenario, given.plugins), StudyRun(name, occasion))
+    played = weighted(unpacked(scenario), dict(candidate.weights)).under({name: candidate.conf})
+    done = play(played, StudyRun(name, occasion))
     if done.failure:
         raise PumiceError(f"{name} on {occasion}: {done.failure}")
     return done.summary
@@ -66,17 +67,19 @@ class Evaluations:
 
     def __init__(
         self,
-        world: StudyWorld,
+        scenario: SimScenario,
         *,
         executor: Executor | None = None,
         path: Path | None = None,
         stamp: str = "",
         watch: Callable[[], None] = lambda: None,
     ) -> None:
-        self._world, self._executor, self._watch = world, executor, watch
+        self._scenario, self._executor, self._watch = scenario, executor, watch
         self.known: dict[tuple[str, int], Summary] = {}
         self.played = 0
         """Runs that were really played, and not known already."""
+        self._judged: dict[tuple[Occasion, ...], list[str]] = {}
+        """Days held out -> what was judged on them, each once."""
         self._file: IO[bytes] | None = None
         if path is not None:
             self._resume(path, stamp)
@@ -86,9 +89,9 @@ class Evaluations:
         missing = {key: wish for key, wish in wanted.items() if key not in self.known}
         if self._executor is None:
             for key, (candidate, occasion) in missing.items():
-                self._note(key, play_candidate(self._world, candidate, occasion))
+                self._note(key, play_candidate(self._scenario, candidate, occasion))
         elif missing:
-            packed = self._world.packed()
+            packed = self._scenario.packed()
             asked = {
                 self._executor.submit(play_candidate, packed, candidate, occasion): key
                 for key, (candidate, occasion) in missing.items()
@@ -101,12 +104,26 @@ class Evaluations:
                     future.cancel()
         return {key: self.known[key] for key in wanted}
 
+    def look(self, days: Sequence[Occasion], question: str) -> int:
+        """Return how often these days, or some of them, have judged a tuning, this one included. Only a file counts.
+
+        The same question on the same days is one look.
+        """
+        known = self._judged.setdefault(tuple(days), [])
+        if question not in known:
+            known.append(question)
+            self._write({"held_out": list(days), "judged": question})
+        return len({asked for held, listed in self._judged.items() if set(held) & set(days) for asked in listed})
+
+    def _write(self, line: Mapping[str, object]) -> None:
+        if self._file is not None:
+            self._file.write(msgspec.json.encode(line) + b"\n")
+            self._file.flush()
+
     def _note(self, key: tuple[str, int], summary: Summary) -> None:
         self.known[key] = summary
         self.played += 1
-        if self._file is not None:
-            self._file.write(msgspec.json.encode({"candidate": key[0], "on": key[1], "summary": summary}) + b"\n")
-            self._file.flush()
+        self._write({"candidate": key[0], "on": key[1], "summary": summary})
         self._watch()
 
     def close(self) -> None:
@@ -126,10 +143,13 @@ class Evaluations:
             _check_stamp(path, whole[0], stamp)
             for number, line in enumerate(whole[1:], 2):
                 try:
-                    read = msgspec.json.decode(line, type=_Line)
+                    read = _decoded(line)
                 except msgspec.DecodeError as exc:
                     raise InvalidInput(f"{path}:{number}: is no run of a tuning: {decoder_words(exc)}") from exc
-                self.known[read.candidate, read.on] = read.summary
+                if isinstance(read, _Judgement):
+                    self._judged.setdefault(tuple(read.held_out), []).append(read.judged)
+                else:
+                    self.known[read.candidate, read.on] = read.summary
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab")
@@ -137,14 +157,24 @@ class Evaluations:
         except OSError as exc:
             raise InvalidInput(f"--study {str(path)!r}: {exc.strerror}") from exc
         if not whole:
-            self._file.write(msgspec.json.encode({"tuning": stamp}) + b"\n")
-            self._file.flush()
+            self._write({"tuning": stamp})
+
+
+def _decoded(line: bytes) -> _Line | _Judgement:
+    if line.startswith(b'{"held_out"'):
+        return msgspec.json.decode(line, type=_Judgement)
+    return msgspec.json.decode(line, type=_Line)
 
 
 class _Line(msgspec.Struct):
     candidate: str
     on: int
     summary: Summary
+
+
+class _Judgement(msgspec.Struct):
+    held_out: list[int]
+    judged: str
 
 
 def _check_stamp(path: Path, line: bytes, stamp: str) -> None:
@@ -156,6 +186,6 @@ def _check_stamp(path: Path, line: bytes, stamp: str) -> None:
         raise InvalidInput(f"--study {str(path)!r}: is not a file of `pumice tune`")
     if found != stamp:
         raise InvalidInput(
-            f"--study {str(path)!r}: was made with another scenario, conf, space, plugins, seeds or version; "
+            f"--study {str(path)!r}: was made with another scenario, other plugins or another version; "
             "take another file"
         )

@@ -17,6 +17,7 @@ from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
 from pumice.framework.plugin import Arguments
 from pumice.framework.registry import Registry
+from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.sim.study.sweeping import argument_of, plugin_of
 
 Kind = Literal["argument", "plugin", "actions", "queue"]
@@ -104,6 +105,23 @@ def parse_over(text: str, base: SchedulerConf, queues: Mapping[str, int], catalo
     return [_ranged(Knob(f"{told}.{argument}", "argument", plugin, exact), said, text)]
 
 
+def knobs_over(texts: Sequence[str], base: SchedulerConf, queues: Mapping[str, int], registry: Registry) -> list[Knob]:
+    """Return the knobs that texts stand for, each once, of values that the plugins take.
+
+    :raises InvalidInput: as of `parse_over`; or one is there twice.
+    :raises ConfigError: a plugin refuses a value.
+    """
+    catalogue = catalogue_of(registry)
+    knobs = [knob for text in texts for knob in parse_over(text, base, queues, catalogue)]
+    twice = next((k.name for at, k in enumerate(knobs) if k.name in {o.name for o in knobs[:at]}), None)
+    if twice is not None:
+        raise InvalidInput(f"{twice} is there twice")
+    for knob in knobs:
+        for value in knob.ends():
+            assemble(made_of(base, knobs, {knob.name: value}, queues, catalogue).conf, registry)
+    return knobs
+
+
 def _tier(said: str, base: SchedulerConf, text: str) -> int:
     if not said.isdigit() or not 1 <= int(said) <= len(base.tiers):
         raise InvalidInput(f"{text!r}: the tier must be 1 to {len(base.tiers)}, got {said!r}")
@@ -168,13 +186,15 @@ class _Noting(Arguments):
         return found
 
 
-def knobs_of(base: SchedulerConf, registry: Registry, catalogue: Catalogue) -> list[Knob]:
+def knobs_of(base: SchedulerConf, registry: Registry) -> list[Knob]:
     """Return what a conf offers by itself: every number that its plugins read, and the plugins that only rank nodes.
 
-    A whole number n goes from 0 to 10 or to 4 n, any other from a quarter of it to four times of it. *catalogue* must
-    know the hooks.
+    A whole number n goes from 0 to 10 or to 4 n, any other from a quarter of it to four times of it.
+
+    :raises InvalidInput: it offers nothing.
     """
     knobs: list[Knob] = []
+    catalogue = catalogue_of(registry, hooks=True, conf=base)
     points = {
         listed.plugin.name: {hook.name for hook in catalogue.hooks if listed.plugin.name in hook.plugins}
         for listed in base.listed()
@@ -198,6 +218,8 @@ def knobs_of(base: SchedulerConf, registry: Registry, catalogue: Catalogue) -> l
             elif not whole and value > 0:
                 low, high = value / _SPREAD, value * _SPREAD
                 knobs.append(Knob(written, "argument", name, key, low, high, whole=False, log=True))
+    if not knobs:
+        raise InvalidInput("conf: its plugins read no numbers and none only ranks nodes; say what to search")
     return knobs
 
 

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from pumice.config import SchedulerConf
+from pumice.notebook import html_table
+from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.report import effects, units
-from pumice.sim.tuning import Tuning
-from pumice.sim.tuning.knobs import Candidate, Knob, worded
+from pumice.sim.scenario import SimScenario
+from pumice.sim.tuning import BASE, Tuning, tune
+from pumice.sim.tuning.evaluations import Evaluations
+from pumice.sim.tuning.knobs import Candidate, Knob, made_of, worded
 from pumice.sim.tuning.objectives import Objectives, Score
 from pumice.sim.tuning.occasions import OccasionSplit
 
@@ -44,14 +53,43 @@ class TuningAccount:
     def verdict(self) -> str:
         """Return what is recommended, or why nothing is."""
         if not self.tuning.recommended:
-            return f"Nothing to recommend: {self.tuning.why_not}."
+            return f"Nothing to recommend: {self.tuning.why_not}.{self._looks()}"
         assert self.tuning.comparison is not None
         row = self.tuning.comparison.row(self.wanted.figures[0].key)
         found = row.effects[1]
         assert found is not None
         change, limits = effects.change(found, row.unit), effects.limits(found, row.unit)
         on = effects.seeds(self.tuning.comparison.seeds, self.split.each)
-        return f"Recommended: {row.label.lower()} {change} ({limits}) on {on}, which had no part in the search."
+        said = f"Recommended: {row.label.lower()} {change} ({limits}) on {on}, which had no part in the search."
+        return said + self._looks()
+
+    def _looks(self) -> str:
+        """Say how often the days held out were looked at, if it was not the first time."""
+        looks = self.tuning.looks
+        if looks == 1:
+            return ""
+        return (
+            f" This is look {looks} at these days, so the interval is one of {100 - 5 / looks:.1f} %: each look makes "
+            "a lucky one likelier. Fresh days: other --seeds."
+        )
+
+    @property
+    def recommended(self) -> bool:
+        """Whether the winner is better beyond chance, and within what was allowed."""
+        return self.tuning.recommended
+
+    @property
+    def conf(self) -> dict[str, Any] | None:
+        """The conf that is recommended, as data; ``None`` if none is."""
+        winner = self.tuning.winner
+        return winner.conf.to_data() if self.recommended and winner is not None else None
+
+    def __str__(self) -> str:
+        return self.verdict()
+
+    def _repr_html_(self) -> str:
+        head = ("", "as it is", "tuned", "searched")
+        return html_table(head, self.changes(), self.verdict(), [self.searched()])
 
     def changes(self) -> list[tuple[str, str, str, str]]:
         """Return each knob: its name, its value as it is, its value in the winner, and what was searched."""
@@ -98,6 +136,7 @@ class TuningAccount:
         return {
             "recommended": tuning.recommended,
             "why_not": tuning.why_not,
+            "looks": tuning.looks,
             "configurations": len(tuning.race.tried),
             "runs": self.runs,
             "knobs": [
@@ -151,3 +190,59 @@ def queue_manifests(queues: Sequence[tuple[str, int]]) -> str:
         for name, weight in queues
     ]
     return yaml.safe_dump_all(documents, sort_keys=False)
+
+
+def tuned(
+    scenario: SimScenario,
+    knobs: Sequence[Knob],
+    split: OccasionSplit,
+    wanted: Objectives,
+    *,
+    runs: int = 200,
+    seed: int = 0,
+    executor: Executor | None = None,
+    path: Path | None = None,
+    watch: Callable[[], None] = lambda: None,
+) -> TuningAccount:
+    """Tune the one conf of a scenario, called `BASE`, and return the account of it.
+
+    :param path: a file that remembers every run, and how often the days held out have judged a tuning.
+    :param watch: is told after every run.
+    :raises InvalidInput: the file is of another scenario; no run has the wanted figures.
+    """
+    base, before = Candidate(scenario.configurations[BASE]), _cpu_s()
+    queues, catalogue = scenario.queue_weights, catalogue_of(scenario.registry)
+    asked = (base.key, [str(knob) for knob in knobs], [f.key for f in wanted.figures], wanted.most_loss, runs, seed)
+    evaluate = Evaluations(scenario, executor=executor, path=path, stamp=_stamp(scenario, split), watch=watch)
+    try:
+        tuning = tune(
+            knobs,
+            lambda point: made_of(base.conf, knobs, point, queues, catalogue),
+            base,
+            split,
+            wanted,
+            evaluate,
+            runs=runs,
+            seed=seed,
+            look=lambda: evaluate.look(split.held_out, _digest(*asked)),
+        )
+    finally:
+        evaluate.close()
+    return TuningAccount(tuning, tuple(knobs), base, queues, split, wanted, len(evaluate.known), _cpu_s() - before)
+
+
+def _stamp(scenario: SimScenario, split: OccasionSplit) -> str:
+    """What a file of runs belongs to: the same scenario, plugins, kind of days and version."""
+    origin, horizon_s = scenario.setting.origin, scenario.setting.horizon_s
+    inputs = sorted(origin.inputs.items())
+    return _digest(version("pumice"), origin.scenario_digest, inputs, horizon_s, split.each, scenario.lead_s)
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _cpu_s() -> float:
+    """CPU time of this process and of those it has waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system

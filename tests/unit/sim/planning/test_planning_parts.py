@@ -14,7 +14,7 @@ from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.planning.bisection import smallest
 from pumice.sim.planning.formula import Waits, demanded, erlang_c
-from pumice.sim.planning.variants import NodeFailure, Variant, groups_of, nodes_of, units_of, with_load, with_nodes
+from pumice.sim.planning.variants import NodeFailure, Variant, groups_of, nodes_of, units_of, with_nodes
 from pumice.sim.scenario import SimScenario, read_scenario
 
 CATALOGUE = catalogue_of(default_registry())
@@ -112,7 +112,7 @@ def test_another_number_of_nodes_is_what_the_file_would_give(tmp_path: Path) -> 
 
 def test_more_load_keeps_the_jobs_and_brings_them_sooner(tmp_path: Path) -> None:
     before = list(scenario(tmp_path).drawn(1).workload())
-    after = list(with_load(scenario(tmp_path), 2.0).drawn(1).workload())
+    after = list(scenario(tmp_path).with_load(2.0).drawn(1).workload())
     assert len(after) == 2 * len(before)
     assert [job.run_s for job in after[:400]] == [job.run_s for job in before]
     assert after[399].submit_s == pytest.approx(before[399].submit_s / 2, abs=1)

@@ -75,7 +75,7 @@ def test_what_cannot_be_tuned_is_refused_with_what_is_wrong(text: str, said: str
 
 
 def test_a_conf_offers_the_numbers_that_its_plugins_read_and_who_only_ranks_nodes() -> None:
-    knobs = {knob.name: knob for knob in knobs_of(BASE, REGISTRY, catalogue_of(REGISTRY, hooks=True, conf=BASE))}
+    knobs = {knob.name: knob for knob in knobs_of(BASE, REGISTRY)}
     assert {"binpack", "nodeorder"} <= {knob.owner for knob in knobs.values() if knob.kind == "plugin"}
     assert not {"gang", "predicates", "proportion"} & {k.owner for k in knobs.values() if k.kind == "plugin"}
     assert (knobs["binpack.weight"].low, knobs["binpack.weight"].high) == (0, 10)
@@ -84,7 +84,7 @@ def test_a_conf_offers_the_numbers_that_its_plugins_read_and_who_only_ranks_node
 
 
 def test_every_value_that_a_conf_offers_by_itself_makes_a_conf_that_can_be_used() -> None:
-    knobs = knobs_of(BASE, REGISTRY, catalogue_of(REGISTRY, hooks=True, conf=BASE))
+    knobs = knobs_of(BASE, REGISTRY)
     for pick in (0, -1):
         point = {k.name: k.choices[pick] if k.choices else (k.low, k.high)[pick] for k in knobs}
         point = {name: int(v) if isinstance(v, float) and v.is_integer() else v for name, v in point.items()}
