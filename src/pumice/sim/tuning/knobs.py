@@ -211,13 +211,26 @@ def knobs_of(base: SchedulerConf, registry: Registry) -> list[Knob]:
             continue
         if points[name] and points[name] <= _SCORES:
             knobs.append(Knob(name, "plugin", name, choices=(True, False)))
+        declared = {one.name: one for one in info.arguments or ()}
+        given = {key: one.of(asked) for key, one in declared.items() if not one.prefix}
+        asked.numbers.update(
+            (key, (value, isinstance(value, int)))
+            for key, value in given.items()
+            if isinstance(value, (int, float)) and not isinstance(value, bool)
+        )
         for key, (value, whole) in asked.numbers.items():
             written = f"{name}.{key.removeprefix(f'{name}.')}"
             if whole and value >= 0:
-                knobs.append(Knob(written, "argument", name, key, 0, max(_MOST_WEIGHT, _SPREAD * value)))
+                low, high = 0.0, max(_MOST_WEIGHT, _SPREAD * value)
             elif not whole and value > 0:
                 low, high = value / _SPREAD, value * _SPREAD
-                knobs.append(Knob(written, "argument", name, key, low, high, whole=False, log=True))
+            else:
+                continue
+            if (one := declared.get(key)) is not None:
+                low = low if one.minimum is None else max(low, one.minimum)
+                high = high if one.maximum is None else min(high, one.maximum)
+            if low < high:
+                knobs.append(Knob(written, "argument", name, key, low, high, whole=whole, log=not whole))
     if not knobs:
         raise InvalidInput("conf: its plugins read no numbers and none only ranks nodes; say what to search")
     return knobs

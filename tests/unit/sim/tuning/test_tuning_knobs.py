@@ -80,7 +80,7 @@ def test_a_conf_offers_the_numbers_that_its_plugins_read_and_who_only_ranks_node
     assert not {"gang", "predicates", "proportion"} & {k.owner for k in knobs.values() if k.kind == "plugin"}
     assert (knobs["binpack.weight"].low, knobs["binpack.weight"].high) == (0, 10)
     factor = knobs["overcommit.overcommit-factor"]
-    assert (factor.low, factor.high, factor.log) == (pytest.approx(0.3), pytest.approx(4.8), True)
+    assert (factor.low, factor.high, factor.log) == (1, pytest.approx(4.8), True), "it declares that it is at least 1"
 
 
 def test_every_value_that_a_conf_offers_by_itself_makes_a_conf_that_can_be_used() -> None:
