@@ -38,8 +38,8 @@ def points_page(who: Who) -> str:
         *(f"| {name} | {text} |" for name, text in rules.items()),
         "\n## When a callback fails\n",
         "It raises, or its answer is none. It is contained: attributed to plugin, point, task, node and your line, "
-        "logged once, counted. Then its point's policy applies. What is declared beside an answer (`needs`, `room`, "
-        "`key` …) and fails is as if it had not been declared; a sort key that fails sorts last.\n",
+        "logged once, counted. Then its point's policy applies. What is declared beside an answer (`key`, "
+        "`max_tasks` …) and fails is as if it had not been declared; a sort key that fails sorts last.\n",
         "| policy | meaning |\n|---|---|",
         *(f"| {failure.name.lower()} | {failure.value} |" for failure in OnFailure),
         "\n## Flags\n",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pumice.engine.rows import NodeRows
-    from pumice.engine.scope import Scope, scope
+    from pumice.engine.scope import SKIP, Scope, scope
     from pumice.engine.views import same_class
     from pumice.errors import InvalidInput, PluginError, PluginLoadError, PumiceError
     from pumice.framework.plugin import Action, Argument, ArgumentMap, Arguments, Event, EventHandler, Plugin
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pumice.sim.study import Study
 
 __all__ = [
+    "SKIP",
     "Action",
     "Argument",
     "ArgumentMap",
@@ -64,7 +65,7 @@ __all__ = [
 _HOME = {
     "pumice.engine.views": ("same_class",),
     "pumice.engine.rows": ("NodeRows",),
-    "pumice.engine.scope": ("Scope", "scope"),
+    "pumice.engine.scope": ("SKIP", "Scope", "scope"),
     "pumice.errors": ("InvalidInput", "PluginError", "PluginLoadError", "PumiceError"),
     "pumice.framework.plugin": ("Action", "Argument", "ArgumentMap", "Arguments", "Event", "EventHandler", "Plugin"),
     "pumice.framework.registry": ("register_plugin_builder",),

@@ -115,7 +115,7 @@ KINDS = [pytest.param(what, marks=pytest.mark.slow) if what not in OFTEN else wh
 """The rarer ones are tried before a change lands, not in every run."""
 NEVER_AN_ANSWER = ("raises", "SystemExit", "RecursionError", "wrong kind", "Speechless", "BaseException")
 """What is wrong whatever was asked; but anything that can be looked up will do as a key."""
-KEYS = ("key", "static_key", "profile")
+KEYS = ("key", "profile")
 
 
 # -- what can be handed over ----------------------------------------------------------------------------------------
@@ -138,11 +138,8 @@ NEUTRAL: dict[str, Callable[..., Any]] = {
 """Answers that change nothing, for points at which None is no such answer."""
 NEUTRAL_HINTS: dict[str, Callable[..., Any]] = {
     "key": lambda *_: 0,
-    "static_key": lambda *_: 0,
-    "applies": lambda *_: True,
     "normalize": lambda raw, mask: raw,
-    "needs": lambda job: 0,
-    "room": lambda queue, task: 99,
+    "max_tasks": lambda queue, task: 99,
     "profile": lambda job: 0,
     "admits": lambda own, other: True,
 }
@@ -197,14 +194,10 @@ def registrations() -> list[tuple[str, str]]:
 
 ARITY = {
     "key": 1,
-    "static_key": 1,
-    "applies": 1,
     "normalize": 2,
-    "needs": 1,
-    "room": 2,
+    "max_tasks": 2,
     "profile": 1,
     "admits": 2,
-    "across": 2,
 }
 
 
@@ -229,7 +222,7 @@ def _plugin(method: str, parameter: str, wrong: Callable[..., Any], scope: Scope
         hints |= {"profile": NEUTRAL_HINTS["profile"]} if parameter == "admits" else {}
         hints |= {"admits": NEUTRAL_HINTS["admits"]} if parameter == "profile" else {}
     if "scope" in takes:
-        hints["scope"] = Scope.STATIC if parameter == "static_key" else scope
+        hints["scope"] = scope
 
     class Bad(Plugin):
         name = "bad"

@@ -293,7 +293,7 @@ def test_every_rule_says_what_a_failure_means_for_every_policy() -> None:
 
 
 def test_hints_are_points_too() -> None:
-    for hint in (t.MORE_NEEDED, t.ROOM, t.ENQUEUE_KEY, t.PREEMPTIVE_KEY):
+    for hint in (t.MAX_TASKS, t.ENQUEUE_KEY, t.PREEMPTIVE_KEY):
         assert hint.at in POINTS
         assert hint.on_failure is OnFailure.ABSTAIN
 
@@ -313,9 +313,7 @@ def test_tiers_are_walked_in_one_package() -> None:
 
 
 def test_a_callback_is_called_in_one_package() -> None:
-    call = re.compile(
-        r"\b(f|s|c|scorer|filter|callback)\.(fn|call|normalize|applies|static_key|admits|profile|across|key)\("
-    )
+    call = re.compile(r"\b(f|s|c|scorer|filter|callback)\.(fn|call|normalize|admits|profile|key)\(")
     found = {
         f"{path.relative_to(SRC)}:{n}: {line.strip()}"
         for path in [*SRC.glob("engine/*.py"), *SRC.rglob("framework/**/*.py"), *SRC.glob("extender/server/*.py")]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pumice import Event, Job, Node, NodeRows, Queue, Session, Task, Unfit
+from pumice import SKIP, Event, Job, Node, NodeRows, Queue, Session, Task, Unfit
 from pumice.framework.placing.waiting_tasks import placeable
 from pumice.framework.points.callback import Callback
 from pumice.framework.session.runtime import Runtime
@@ -158,7 +158,7 @@ class Oracle:
     def asked(self, point: str, task: Task) -> list[Callback]:
         """Everybody who has something to say about the task."""
         callbacks = [c for tier in self.ssn.chain(point) for c in tier]
-        return [c for c in callbacks if c.applies is None or c.applies(task)]
+        return [c for c in callbacks if c.key is None or c.key(task) is not SKIP]
 
     def choose(self, task: Task, nodes: list[Node]) -> Node:
         scores = {n.name: 0.0 for n in nodes}

@@ -6,13 +6,14 @@ must not be called static. A filter may get stricter as tasks are placed (room, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
 from pumice import (
+    SKIP,
     Arguments,
     Event,
     EventHandler,
@@ -27,7 +28,7 @@ from pumice import (
     reason_id,
     same_class,
 )
-from pumice.model.resources import CPU
+from pumice.engine.views import of_job
 
 STATIC, NODE, SESSION = Scope.STATIC, Scope.NODE, Scope.SESSION
 KINDS = {"zone": STATIC, "pods": NODE, "cpu": NODE, "company": NODE, "parity": SESSION, "job": SESSION}
@@ -49,11 +50,6 @@ class Rule:
     choosy: bool = False
     """Applies to larger tasks only."""
 
-    @property
-    def amounts_only(self) -> bool:
-        """Does it say, truly, that it reads nothing of a row but its amounts?"""
-        return self.batch and self.keyed and self.kind in ("pods", "cpu", "company") and self.scope is NODE
-
     def declared(self) -> dict[str, Any]:
         """What is said about the callback when it is registered."""
         said: dict[str, Any] = {"scope": self.scope}
@@ -61,10 +57,9 @@ class Rule:
             said["key"] = lambda task: len(task.job.name)
         elif self.keyed and self.kind in ("pods", "cpu", "company"):
             said["key"] = same_class
-        if self.amounts_only:
-            said["amounts_only"] = True
         if self.choosy:
-            said["applies"] = lambda task: task.requests.milli_cpu >= 500
+            key = said.get("key") or (same_class if self.scope is SESSION else of_job)
+            said["key"] = lambda task: key(task) if task.requests.milli_cpu >= 500 else SKIP
         return said
 
 
@@ -102,10 +97,16 @@ def rules(draw: st.DrawFn, score: bool, kinds: tuple[str, ...] = ()) -> Rule:
     )
 
 
+def one_scalar(drawn: list[Rule]) -> tuple[Rule, ...]:
+    """The rules, with at most one that is asked about single nodes: of several the last would count."""
+    scalar = [rule for rule in drawn if not rule.batch]
+    return tuple(rule if rule.batch or rule is scalar[0] else replace(rule, batch=True, fails=False) for rule in drawn)
+
+
 policies = st.builds(
     Policy,
-    filters=st.lists(rules(score=False), max_size=2).map(tuple),
-    scorers=st.lists(rules(score=True), max_size=3).map(tuple),
+    filters=st.lists(rules(score=False), max_size=2).map(one_scalar),
+    scorers=st.lists(rules(score=True), max_size=3).map(one_scalar),
     best_node=st.integers(0, 7).map(lambda n: n == 7),
     refuses=st.sampled_from([0, 0, 0, 0, 3]),
     queue_limit=st.sampled_from([0, 0, 0, 3000, 6000]),
@@ -174,20 +175,19 @@ class UserPolicy(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         for n, rule in enumerate(self.policy.filters):
             if rule.batch:
-                ssn.add_batch_predicate_fn(self.name, self.batch_filter(rule, n), also=True, **rule.declared())
+                ssn.add_batch_predicate_fn(self.name, self.batch_filter(rule, n), **rule.declared())
             else:
-                ssn.add("predicate", self.name, self.filter(rule), also=True, **rule.declared())
+                ssn.add("predicate", self.name, self.filter(rule), **rule.declared())
         for rule in self.policy.scorers:
             if rule.batch:
                 ssn.add_batch_node_order_fn(
                     self.name,
                     self.batch_scorer(rule),
                     normalize=scaled if rule.normalized else None,
-                    also=True,
                     **rule.declared(),
                 )
             else:
-                ssn.add("node_order", self.name, self.scorer(rule), also=True, **rule.declared())
+                ssn.add("node_order", self.name, self.scorer(rule), **rule.declared())
         if self.policy.best_node:
             ssn.add_best_node_fn(self.name, lambda task, scores: min(scores, key=lambda n: (scores[n], n)))
         if self.policy.refuses:
@@ -219,18 +219,6 @@ class UserPolicy(Plugin):
             return fits if n % 2 else np.where(fits, 0, reason_id(self.name, f"batch {rule.kind}"))
 
         return ask
-
-    def across(self, rule: Rule, part: int) -> Any:
-        """The same for many classes, where the rule says that amounts decide: objections, or scores."""
-        number = reason_id(self.name, f"batch {rule.kind}")
-
-        def ask(classes: Any, rows: NodeRows) -> Any:
-            held = list(zip(rows.pod_count.tolist(), rows.used.milli_cpu.tolist(), strict=True))
-            asked = classes.requests((CPU,))[0, :, 0].tolist()
-            said = [[follows_amounts(rule, milli, *row)[part] for row in held] for milli in asked]
-            return said if part else np.where(np.array(said).reshape(len(asked), len(held)), 0, number)
-
-        return ask if rule.amounts_only else None
 
     def scorer(self, rule: Rule) -> Any:
         def ask(task: Task, node: Node) -> float:

@@ -35,7 +35,7 @@ class Enqueue(Action):
             key = None if self._let_in(ssn, job) else ssn.enqueue_key(job)
             return key if key is not None else job.uid
 
-        admissions = ssn.orders.admissions(group, lasts=ssn.enqueue_keys_last())
+        admissions = ssn.orders.admissions(group)
         cursors = admissions.cursors()
         queues = ssn.orders.queue_heap(ssn.queues[name] for name in cursors)
         since: dict[str, QueueCursor] = {}  # the queues of whom somebody was asked since a job was last let in

@@ -146,7 +146,7 @@ class Chooser:
     def choose_there(self, task: Task, node: Node) -> NodeChoice | FitError:
         """The node, with room now or with room that is being released, or why it will not do."""
         view, row = self.evaluator.view(task), node.row
-        if self._by_rows(view):
+        if self.can_plan(view):
             if view.masked.item(row) > -np.inf:
                 return NodeChoice(node, True)
             if not view.code.item(row) and self.evaluator.future_ok(view).item(row):
@@ -159,10 +159,6 @@ class Chooser:
         """Is it certain that no node has idle room for the task?"""
         view = self.evaluator.view(task)
         return not view.session_filters and not view.masked.max(initial=-np.inf) > -np.inf
-
-    def _by_rows(self, view: ClassView) -> bool:
-        """Does it follow from the class and a row's amounts alone whether a task may be placed there?"""
-        return view.by_amounts and not view.session_filters and not self.needs_table(view)
 
     def needs_table(self, view: ClassView) -> bool:
         """Does what a score says of a row depend on the other rows, or on more than the class?"""

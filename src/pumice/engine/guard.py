@@ -39,10 +39,7 @@ class RowGuard(Protocol):
         """Raw scores scaled over the candidates."""
 
     def applies(self, c: Filter | Scorer, task: Task) -> bool:
-        """Has the callback anything to say about the task?"""
+        """Report whether the callback has anything to say about the task: its key is not `SKIP`."""
 
     def key(self, c: Filter | Scorer, task: Task) -> Hashable:
         """Tasks of equal keys get equal answers."""
-
-    def static_key(self, c: Filter | Scorer, task: Task) -> Hashable:
-        """Tasks of equal keys get equal answers whatever their class."""

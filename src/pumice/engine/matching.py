@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pumice.engine.rows import NodeRows
 from pumice.model.api import NodeSelectorTerm, Requirement, Taint, Toleration
 from pumice.model.selectors import requirement_matches, tolerated
-from pumice.model.task import Task, TaskClass
+from pumice.model.task import TaskClass
 
 Bools = npt.NDArray[np.bool_]
 T = TypeVar("T", bound=np.generic)
@@ -83,28 +83,6 @@ def _field_matches(requirement: Requirement, rows: NodeRows) -> Bools:
                 result[node.row] = True
         return np.asarray(rows._take(result), dtype=np.bool_)
     return np.array([requirement_matches(requirement, {requirement.key: n}) for n in rows.names], dtype=np.bool_)
-
-
-def selection_key(task: Task) -> Hashable:
-    """Tasks of equal keys want the same nodes: by their node selector and required node affinity."""
-    memo = task.klass.memo
-    key: Hashable = memo.get("selection_key")
-    if key is None:
-        spec = task.klass.spec
-        affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-        required = affinity.required if affinity is not None else None
-        key = memo["selection_key"] = (tuple(sorted((spec.node_selector or {}).items())), required)
-    return key
-
-
-def toleration_key(task: Task) -> Hashable:
-    """Tasks of equal keys tolerate the same taints."""
-    memo = task.klass.memo
-    key: Hashable = memo.get("toleration_key")
-    if key is None:
-        wanted = task.klass.spec.tolerations or ()
-        key = memo["toleration_key"] = tuple((t.key, t.operator, t.value, t.effect) for t in wanted)
-    return key
 
 
 def by_taints(

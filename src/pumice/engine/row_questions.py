@@ -77,7 +77,7 @@ class RowQuestions:
         groups: dict[int, Group] = {}
         session: list[Filter] = []
         for f in self.filters:
-            if f.applies is not None and not self.guard.applies(f, task):
+            if not self.guard.applies(f, task):
                 continue
             if f.scope is Scope.SESSION:
                 session.append(f)
@@ -88,7 +88,7 @@ class RowQuestions:
         view.session_filters = session
         view.static_scorers, view.node_scorers, view.session_scorers, view.normalized = [], [], [], []
         for s in self.scorers:
-            if s.applies is not None and not self.guard.applies(s, task):
+            if not self.guard.applies(s, task):
                 continue
             if s.normalize is not None:
                 view.normalized.append(s)
@@ -99,9 +99,6 @@ class RowQuestions:
         view.node_scorers.sort(key=lambda s: not s.batch)
         view.scalar_scorers = [s for s in view.node_scorers if not s.batch]
         view.scalar_filters = [f for group in view.groups for f in group.node if not f.batch]
-        follows: list[Filter | Scorer] = [f for group in view.groups for f in group.node]
-        follows += [*view.node_scorers, *(s for s in view.normalized if s.scope is Scope.NODE)]
-        view.by_amounts = all(c.amounts_only for c in follows)
         if len(view.raws) != len(view.normalized):
             view.raws = [None] * len(view.normalized)
             view.flat = [False] * len(view.normalized)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pumice.errors import PluginLoadError
 
@@ -20,6 +20,25 @@ class Scope(Enum):
     """… and what is placed on that node."""
     SESSION = "session"
     """Anything."""
+
+
+class Skip(Enum):
+    """The type of `SKIP`."""
+
+    SKIP = "skip"
+
+
+SKIP: Final = Skip.SKIP
+"""The key of a task about which a callback has nothing to say: it is not asked, and rejects and scores nothing."""
+
+
+def skip_unless(concerned: Callable[[Any], bool]) -> Callable[[Any], Hashable]:
+    """Return a key for callbacks that have something to say about some classes of tasks only."""
+
+    def key(task: Any) -> Hashable:
+        return None if concerned(task) else SKIP
+
+    return key
 
 
 def scope(value: Scope, *, key: Callable[..., Any] | None = None) -> Callable[[F], F]:

@@ -60,13 +60,10 @@ class Filter:
     batch: bool
     scope: Scope
     key: Callable[[Task], Hashable] | None
-    applies: Callable[[Task], bool] | None
     merge: Callable[[Reasons, Reasons], Reasons]
     """(objections so far, its own) -> both, as its point's rule says."""
     failed: int
     """The objection that it is taken to have where it fails."""
-    amounts_only: bool = False
-    static_key: Callable[[Task], Hashable] | None = None
 
 
 @dataclass(slots=True)
@@ -78,14 +75,11 @@ class Scorer:
     batch: bool
     scope: Scope
     key: Callable[[Task], Hashable] | None
-    applies: Callable[[Task], bool] | None
     normalize: Callable[[Floats, Bools], Floats] | None
     merge: Callable[[Any, Any], Any]
     """(score so far, its own) -> both, as its point's rule says."""
     failed: float
     """The score that it is taken to give where it fails."""
-    amounts_only: bool = False
-    static_key: Callable[[Task], Hashable] | None = None
 
 
 class ReasonSeverity:
@@ -120,9 +114,9 @@ class ClassView:
     __slots__ = (
         *("changed_at", "code", "future_at", "future_ok", "groups", "masked", "normalized", "raws"),
         *("score", "session_filters", "session_scorers", "severity", "static_code", "static_score", "task"),
-        *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers", "by_amounts"),
+        *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers"),
         *("any_stale", "clear", "flat", "opposed", "scalar_filters", "scalar_scorers"),
-        *("reach", "split_by", "stale", "static_key"),
+        *("reach", "split_by", "stale"),
     )
 
     task: Task
@@ -145,8 +139,6 @@ class ClassView:
     masked: Floats
     idle_ok: Bools
     future_ok: Bools
-    by_amounts: bool
-    """Do the parts that follow the ledgers depend on amounts alone?"""
     stale: Bools
     """Rows whose scores were put off because nothing fits there now."""
     any_stale: bool
@@ -162,8 +154,6 @@ class ClassView:
         self.flat = []
         self.reach = (16, 32)
         """How many of the best rows a plan for many tasks looks at first, and how many tasks it expects on one."""
-        self.static_key: Hashable = None
-        """Equal for views to which the same rows are open, whatever their nodes come to be; None: it is not known."""
         self.split_by = -1
         """Whose callbacks it was last made of: the number of an evaluator."""
 
@@ -193,16 +183,12 @@ class ViewCache:
         self._max_bytes = max_bytes
         self.signature: Hashable = None
         self.views: OrderedDict[Hashable, ClassView] = OrderedDict()
-        self.static: dict[Hashable, tuple[int, Reasons, npt.NDArray[np.int8], bool]] = {}
-        self.raws: dict[Hashable, tuple[int, Floats, bool]] = {}
         self.unschedulable = UnschedulableClasses()
 
     def use(self, signature: Hashable) -> None:
         """Drop everything if what was asked is no longer what will be asked."""
         if signature != self.signature:
             self.views.clear()
-            self.static.clear()
-            self.raws.clear()
             self.unschedulable.clear()
             self.signature = signature
 

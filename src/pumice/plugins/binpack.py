@@ -41,7 +41,7 @@ class Binpack(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         if self.weight:
-            ssn.add_batch_node_order_fn(self.name, self._score, scope=Scope.NODE, key=same_class, amounts_only=True)
+            ssn.add_batch_node_order_fn(self.name, self._score, scope=Scope.NODE, key=same_class)
 
     def on_session_reopen(self, ssn: Session) -> bool:
         return True

@@ -32,7 +32,7 @@ class Gang(Plugin):
         self._smallest = 1 if ssn.compat.gang_of_one else 2
         self._halves = ssn.compat.half_sub_groups
         ssn.add_job_valid_fn(self.name, self._valid)
-        ssn.add_job_ready_fn(self.name, self._ready, needs=_needs)
+        ssn.add_job_ready_fn(self.name, self._ready)
         ssn.add_sub_job_ready_fn(self.name, _sub_job_ready)
         ssn.add_job_pipelined_fn(self.name, self._pipelined)
         ssn.add_sub_job_pipelined_fn(self.name, _sub_job_pipelined)
@@ -180,10 +180,6 @@ def _only_waits_for_release(job: Job) -> bool:
     releasing = sum(1 for t in job.with_status(S.RELEASING).values() if t.node is not None)
     scheduled = job.count(S.RUNNING, S.BOUND, S.FAILED, S.SUCCEEDED)
     return releasing > 0 and scheduled + releasing >= job.min_available
-
-
-def _needs(job: Job) -> int:
-    return job.min_available - job.ready_count - job.pending_best_effort_count
 
 
 def _sub_job_ready(sub_job: SubJob) -> bool:

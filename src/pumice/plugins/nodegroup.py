@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
-from pumice.engine.scope import Scope
+from pumice.engine.scope import SKIP, Scope
 from pumice.engine.views import of_labels
 from pumice.errors import InvalidInput
 from pumice.framework.arguments import Argument
@@ -96,7 +96,7 @@ class NodeGroup(Plugin):
         limited = [name for name, queue in ssn.queues.items() if LIMITS in (queue.object.metadata.annotations or {})]
         if limited:
             self._limits = _Limits(ssn, limited)
-            ssn.add_batch_predicate_fn(self.name, self._limits.allow, applies=self._limits.concern, also=True)
+            ssn.add_batch_predicate_fn(self.name, self._limits.allow, key=self._limits.key)
             ssn.add_event_handler(
                 EventHandler(
                     allocate=lambda event: self._limits.count([event.task], 1),
@@ -162,9 +162,9 @@ class _Limits:
                 for status in HELD_STATUSES:
                     self.count(job.with_status(status).values(), 1)
 
-    def concern(self, task: Task) -> bool:
-        """Has the task's queue limits?"""
-        return task.job is not None and task.job.queue in self._limits
+    def key(self, task: Task) -> Hashable:
+        """The queue of a task, if it has limits; else `SKIP`."""
+        return task.job.queue if task.job is not None and task.job.queue in self._limits else SKIP
 
     def allow(self, task: Task, rows: NodeRows) -> Reasons:
         """Nodes of groups in which the queue stays within its limits with the task."""

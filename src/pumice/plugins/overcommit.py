@@ -30,7 +30,7 @@ class Overcommit(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         self.on_session_reopen(ssn)
-        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=self._same_question, lasting=True)
+        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=self._same_question)
         ssn.add_job_enqueued_fn(self.name, self._enqueued)
 
     def on_session_reopen(self, ssn: Session) -> bool:

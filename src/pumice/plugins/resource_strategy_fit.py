@@ -170,7 +170,7 @@ class ResourceStrategyFit(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         ssn.add_batch_node_order_fn(self.name, self._score, scope=Scope.NODE, key=_notes)
         if self.scarce.weight:
-            ssn.add_batch_node_order_fn(self.name, self.scarce.score, scope=Scope.STATIC, key=same_class, also=True)
+            ssn.add_batch_node_order_fn(self.name, self.scarce.score, scope=Scope.STATIC, key=same_class)
         if self.shares:
             ssn.add_batch_predicate_fn(self.name, self._keeps_shares, scope=Scope.NODE, key=same_class)
 

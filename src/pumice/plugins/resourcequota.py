@@ -25,7 +25,7 @@ class ResourceQuotas(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn
         self._admitted: dict[str, dict[str, int]] = {}
-        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=_same_question, lasting=True)
+        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=_same_question)
         ssn.add_job_enqueued_fn(self.name, self._enqueued)
 
     def _enqueueable(self, job: Job) -> Verdict | bool:

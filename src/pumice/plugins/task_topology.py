@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
+from pumice.engine.scope import SKIP
 from pumice.framework.arguments import Argument
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.events import EventHandler
@@ -158,7 +159,7 @@ class TaskTopology(Plugin):
         self._ssn = ssn
         self._plans: dict[str, BucketPlan | None] = {}
         ssn.add_task_order_key_fn(self.name, self._turn)
-        ssn.add_batch_node_order_fn(self.name, self._score, applies=self._bucketed)
+        ssn.add_batch_node_order_fn(self.name, self._score, key=self._bucketed)
         ssn.add_event_handler(
             EventHandler(
                 allocate=lambda event: self._count([event.task], 1),
@@ -196,9 +197,9 @@ class TaskTopology(Plugin):
         order, weight = plan.topology.claim(task)
         return 0, -len(bucket.waiting), bucket.index, -order, -weight
 
-    def _bucketed(self, task: Task) -> bool:
+    def _bucketed(self, task: Task) -> Hashable:
         plan = self._plan(task.job)
-        return plan is not None and task.uid in plan.of
+        return task.uid if plan is not None and task.uid in plan.of else SKIP
 
     def _score(self, task: Task, rows: NodeRows) -> Floats:
         """How many of the bucket are on the node or fit there, less those on it that the task is to be away from.

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
-from pumice.engine.scope import Scope
+from pumice.engine.scope import SKIP, Scope
 from pumice.errors import InvalidInput
 from pumice.framework.arguments import Argument, ArgumentMap, Arguments
 from pumice.framework.plugin import Plugin
@@ -84,7 +84,7 @@ class Tdm(Plugin):
         self._active = frozenset(zone for zone, window in self.windows.items() if self._is_on(window, minute))
         name, static = self.name, Scope.STATIC
         ssn.add_batch_predicate_fn(name, self._lent, scope=static, key=self._kind)
-        ssn.add_batch_node_order_fn(name, self._score, scope=static, key=self._kind, applies=is_revocable)
+        ssn.add_batch_node_order_fn(name, self._score, scope=static, key=self._lent_to)
         ssn.add_preemptable_fn(name, self._spare)
         ssn.add_victim_tasks_fn(name, self._taken_back)
         ssn.add_job_order_key_fn(name, says_preemptable)
@@ -101,6 +101,9 @@ class Tdm(Plugin):
     def _kind(self, task: Task) -> Hashable:
         """What an answer depends on beside the class: the hour, and whether the task may be revoked."""
         return is_revocable(task), self._active
+
+    def _lent_to(self, task: Task) -> Hashable:
+        return self._active if is_revocable(task) else SKIP
 
     # -- nodes ------------------------------------------------------------------------------------------------------
     def _lent(self, task: Task, rows: NodeRows) -> Reasons:

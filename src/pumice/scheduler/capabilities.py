@@ -28,7 +28,7 @@ class Capabilities(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         self._look_at(ssn)
         if self._limited:
-            ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room)
+            ssn.add_allocatable_fn(self.name, self._allocatable, max_tasks=self._max_tasks)
 
     def on_session_reopen(self, ssn: Session) -> bool:
         self._ssn = ssn
@@ -53,7 +53,7 @@ class Capabilities(Plugin):
                 return quota.insufficient(quota.lacking(of, most, held, request, lambda _: (Bound.CAPABILITY, "")))
         return PASS
 
-    def _room(self, queue: Queue, task: Task) -> int:
+    def _max_tasks(self, queue: Queue, task: Task) -> int:
         room = quota.UNLIMITED
         for above, most in self._limits(queue):
             request = [(d, v) for d, v in task.klass.items if d in most]

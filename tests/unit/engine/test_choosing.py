@@ -11,6 +11,7 @@ import pytest
 from pumice import NodeRows, Scope, Session, Task, Unfit, same_class
 from pumice.engine.choose import NodeChoice
 from pumice.engine.fit_error import FitError
+from pumice.engine.scope import skip_unless
 from pumice.framework.compat import PUMICE, VOLCANO, Compat
 from pumice.framework.session.runtime import Runtime
 from pumice.model.events import Gone, Seen
@@ -169,8 +170,8 @@ def test_a_callback_that_does_not_apply_is_not_asked() -> None:
     def for_gpus(task: Task) -> bool:
         return task.requires_gpu
 
-    ssn.add_batch_predicate_fn("p", never, scope=Scope.STATIC, key=same_class, applies=for_gpus)
-    ssn.add_batch_node_order_fn("p", never, scope=Scope.NODE, key=same_class, applies=for_gpus)
+    ssn.add_batch_predicate_fn("p", never, scope=Scope.STATIC, key=skip_unless(for_gpus))
+    ssn.add_batch_node_order_fn("p", never, scope=Scope.NODE, key=skip_unless(for_gpus))
     assert chosen(ssn) == "node-0"
     assert ssn.errors == []
 
@@ -179,6 +180,6 @@ def test_a_reason_that_eviction_cannot_mend_outweighs_one_that_it_can() -> None:
     ssn = session(node("n1"), job("a"))
     soft, hard = reason_id("p", "soft"), reason_id("p", "hard", Code.UNRESOLVABLE)
     ssn.add_batch_predicate_fn("p", lambda task, rows: np.full(len(rows), soft), scope=Scope.NODE)
-    ssn.add_batch_predicate_fn("p", lambda task, rows: np.full(len(rows), hard), scope=Scope.NODE, also=True)
+    ssn.add_batch_predicate_fn("p", lambda task, rows: np.full(len(rows), hard), scope=Scope.NODE)
     view = ssn.search.evaluator.view(task_of(ssn, "a-0"))
     assert (int(view.code[0]), int(view.severity[0])) == (soft, 2)

@@ -29,9 +29,9 @@ def not_full(task: Task, rows: NodeRows) -> Any:
     return np.where(rows.used.milli_cpu > 3000, FULL, 0)
 
 
-def asked(ssn: Session, *, amounts_only: bool) -> Evaluator:
-    ssn.add_batch_predicate_fn("p", not_full, scope=Scope.NODE, key=same_class, amounts_only=amounts_only)
-    ssn.add_batch_node_order_fn("p", used, scope=Scope.NODE, key=same_class, amounts_only=amounts_only)
+def asked(ssn: Session) -> Evaluator:
+    ssn.add_batch_predicate_fn("p", not_full, scope=Scope.NODE, key=same_class)
+    ssn.add_batch_node_order_fn("p", used, scope=Scope.NODE, key=same_class)
     return ssn.search.evaluator
 
 
@@ -60,7 +60,7 @@ def test_after_that_only_rows_that_changed_are_asked_about() -> None:
         rows_asked.append(rows.names)
         return used(task, rows)
 
-    ssn.add_batch_node_order_fn("p", score, scope=Scope.NODE, key=same_class, amounts_only=True)
+    ssn.add_batch_node_order_fn("p", score, scope=Scope.NODE, key=same_class)
     view = ssn.search.evaluator.view(task_of(ssn, "new-0"))
     rows_asked.clear()
     ssn.statement().allocate(task_of(ssn, "new-1"), ssn.nodes["n001"])
@@ -81,7 +81,7 @@ def test_nobody_is_asked_about_the_row_of_a_node_that_is_gone() -> None:
         names.extend(rows.names)
         return np.where(rows.max_pods == 0, FULL, 0)
 
-    ssn.add_batch_predicate_fn("p", judge, scope=Scope.NODE, key=same_class, amounts_only=True)
+    ssn.add_batch_predicate_fn("p", judge, scope=Scope.NODE, key=same_class)
     view = ssn.search.evaluator.view(task_of(ssn, "new-0"))
     assert ssn.errors == []
     assert "n999" in names

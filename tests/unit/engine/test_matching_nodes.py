@@ -126,24 +126,3 @@ def test_each_set_of_taints_is_judged_once_per_class_until_there_is_a_new_one() 
     for _ in range(2):
         assert matching.by_taints(klass, rows, "test", np.int64, judge).tolist() == [0, 1, 1, 2]
     assert len(judged) == len(ssn.state.table.taint_sets) == 4
-
-
-def test_tasks_of_equal_tolerations_have_equal_keys() -> None:
-    spec = PodSpec(tolerations=(Toleration(key="a", operator="Exists"),))
-    ssn = session(job("a", spec=spec), job("b", spec=spec, cpu=2), job("c"))
-    a, b, c = (matching.toleration_key(task_of(ssn, f"{name}-0")) for name in "abc")
-    assert a == b != c
-
-
-def test_tasks_of_one_selection_key_want_the_same_nodes() -> None:
-    zone = NodeSelectorTerm(match_expressions=(Requirement("zone", "In", ("1",)),))
-    name = NodeSelectorTerm(match_fields=(Requirement("metadata.name", "In", ("a",)),))
-    specs = [wanting(), wanting(zone="1"), wanting(zone), wanting(name), wanting(zone, name), wanting(zone, zone="1")]
-    specs += [PodSpec(affinity=Affinity(node_affinity=NodeAffinity(required=NodeSelector())))]
-    keys = []
-    for spec in specs:
-        ssn, _, _ = asking(spec)
-        other = session(*NODES, job("b", cpu=3, spec=spec))
-        keys.append(matching.selection_key(task_of(ssn, "a-0")))
-        assert keys[-1] == matching.selection_key(task_of(other, "b-0"))
-    assert len(set(keys)) == len(specs)

@@ -18,7 +18,7 @@ class Full(Plugin):
     name = "full"
 
     def on_session_open(self, ssn: Session) -> None:
-        ssn.add_allocatable_fn(self.name, self._allocatable, room=lambda queue, task: 0)
+        ssn.add_allocatable_fn(self.name, self._allocatable, max_tasks=lambda queue, task: 0)
         ssn.add_pre_predicate_fn(self.name, self._seen)
 
     def _allocatable(self, queue: Queue, task: Task) -> Verdict:

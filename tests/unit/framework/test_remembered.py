@@ -50,7 +50,7 @@ class Hesitates(Watches):
 
     def on_session_open(self, ssn: Session) -> None:
         super().on_session_open(ssn)
-        ssn.add_allocatable_fn(self.name, self._allocatable, room=lambda queue, task: 0)
+        ssn.add_allocatable_fn(self.name, self._allocatable, max_tasks=lambda queue, task: 0)
 
     def on_session_reopen(self, ssn: Session) -> bool:
         return True

@@ -160,7 +160,7 @@ def test_a_second_registration_replaces_the_first_unless_it_says_also() -> None:
     ssn.add_node_order_fn("p", lambda task, node: 1.0)
     ssn.add_node_order_fn("p", lambda task, node: 2.0)
     ssn.add_batch_node_order_fn("p", lambda task, rows: np.full(len(rows), 10.0))
-    ssn.add_batch_node_order_fn("p", lambda task, rows: np.full(len(rows), 20.0), also=True)
+    ssn.add_batch_node_order_fn("p", lambda task, rows: np.full(len(rows), 20.0))
     assert ssn.node_order(task, node_) == 32.0
 
 
@@ -275,7 +275,7 @@ def test_queues_are_asked_whether_they_may() -> None:
     ssn = world()
     task, default = task_of(ssn, "a-0"), ssn.queues["default"]
     assert ssn.allocatable_room(default, task, 5) == 5
-    ssn.add_allocatable_fn("p", lambda queue, task: queue.name != "default", room=lambda queue, task: 3)
+    ssn.add_allocatable_fn("p", lambda queue, task: queue.name != "default", max_tasks=lambda queue, task: 3)
     ssn.add_overused_fn("p", lambda queue: queue.name == "default")
     ssn.add_preemptive_fn("p", lambda queue, tasks: len(tasks) < 2)
     assert ssn.allocatable(default, task).plugin == "p"

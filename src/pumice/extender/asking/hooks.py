@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
-from pumice.engine.scope import Scope
+from pumice.engine.scope import SKIP, Scope
 from pumice.extender import answers as a
 from pumice.extender import protocol as p
 from pumice.extender.answers import Answer
@@ -164,12 +164,11 @@ class NodeHooks:
         self._known: dict[tuple[str, int], Reasons] = {}
         self._devices: dict[tuple[str, str], Mapping[str, float] | None] = {}
         name, settings = extender.name, extender.settings
-        applies = extender.tasks.manages if settings.managed else None
-        key = None if settings.scope is Scope.SESSION else self._key
+        key = self._key if settings.managed or settings.scope is not Scope.SESSION else None
         if extender.has(p.BATCH_PREDICATE) or extender.has(p.PREDICATE):
-            ssn.add_batch_predicate_fn(name, self.filter, scope=settings.scope, key=key, applies=applies)
+            ssn.add_batch_predicate_fn(name, self.filter, scope=settings.scope, key=key)
         if extender.has(p.PRIORITIZE):
-            ssn.add_batch_node_order_fn(name, self.prioritize, scope=settings.scope, key=key, applies=applies)
+            ssn.add_batch_node_order_fn(name, self.prioritize, scope=settings.scope, key=key)
         if extender.has(p.BEST_NODE):
             ssn.add_best_node_fn(name, self.best_node)
         if extender.has(p.GPU_ORDER):
@@ -177,6 +176,8 @@ class NodeHooks:
 
     def _key(self, task: Task) -> Hashable:
         """Answers are kept per class, job and interest; those of a session that saw failures are not used again."""
+        if self._extender.settings.managed and not self._extender.tasks.manages(task):
+            return SKIP
         return task.job_key, self._extender.tasks.concerns(task), self._extender.memory.get("failing", 0)
 
     def filter(self, task: Task, rows: NodeRows) -> Reasons:

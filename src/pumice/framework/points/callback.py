@@ -28,21 +28,11 @@ class Callback:
     scope: Scope = Scope.SESSION
     key: Callable[..., Any] | None = None
     normalize: Callable[..., Any] | None = None
-    applies: Callable[..., bool] | None = None
-    needs: Callable[..., int] | None = None
-    """job_ready: how many more tasks must be placed, at least, before the answer can be yes. It follows from the job's
-    minimum and from how many of its tasks have a place or ask for nothing."""
-    room: Callable[..., int] | None = None
+    max_tasks: Callable[..., int] | None = None
     """allocatable: how many equal tasks in a row the queue would take."""
-    lasting: bool = False
-    """job_enqueueable: the key depends on nothing but the job, so it holds until the job changes."""
     monotone: bool = False
     """preemptive: a queue that is refused would be refused, too, if it held more."""
     sort_key: bool = False
-    amounts_only: bool = False
-    """batch, scope NODE: reads nothing of a row but its amounts."""
-    static_key: Callable[..., Any] | None = None
-    """batch, scope STATIC: tasks of equal keys get equal answers, whatever their class."""
     profile: Callable[..., Any] | None = None
     admits: Callable[..., bool] | None = None
     """preemptable, reclaimable: whether tasks of a job with that profile can be victims at all."""

@@ -20,22 +20,16 @@ class Form(Generic[P, R]):
 
 HINTS: Final[Mapping[str, tuple[str, str]]] = {
     "scope": ("Scope = Scope.SESSION", "*scope*: what the answer depends on, and so when it is asked again."),
-    "key": ("Fn | None = None", "*key(item)*: what has equal keys gets equal answers until something changes."),
-    "lasting": ("bool = False", "*lasting*: the key depends on the item alone, so it holds until that changes."),
+    "key": (
+        "Fn | None = None",
+        "*key(item)*: items of equal keys get equal answers until something changes. It reads the item alone.",
+    ),
     "monotone": ("bool = False", "*monotone*: a queue that it refuses it would refuse, too, if the queue held more."),
-    "applies": ("Fn | None = None", "*applies(task)*: is there anything to ask for this task?"),
-    "also": ("bool = False", "*also*: beside an earlier one of the same plugin, not instead of it."),
     "normalize": (
         "Fn | None = None",
         "*normalize(scores, mask)*: how the scores of all candidates are made comparable.",
     ),
-    "amounts_only": ("bool = False", "*amounts_only* (scope NODE): it reads nothing of a row but its amounts."),
-    "static_key": ("Fn | None = None", "*static_key(task)* (scope STATIC): equal keys, equal answers for any class."),
-    "needs": (
-        "Fn | None = None",
-        "*needs(job)*: how many more tasks must be placed, at least, before the answer can be yes.",
-    ),
-    "room": ("Fn | None = None", "*room(queue, task)*: how many equal tasks in a row the queue would take."),
+    "max_tasks": ("Fn | None = None", "*max_tasks(queue, task)*: how many equal tasks in a row the queue would take."),
     "profile": (
         "Fn | None = None",
         "*profile(job)*: with *admits*, whose tasks are never let go; only for a plugin that never abstains.",

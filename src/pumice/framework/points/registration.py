@@ -360,13 +360,11 @@ class Registration:
         *,
         scope: Scope = Scope.SESSION,
         key: Fn | None = None,
-        applies: Fn | None = None,
     ) -> None:
         """*scope*: what the answer depends on, and so when it is asked again.
-        *key(item)*: what has equal keys gets equal answers until something changes.
-        *applies(task)*: is there anything to ask for this task?
+        *key(item)*: items of equal keys get equal answers until something changes. It reads the item alone.
         """
-        self.add("predicate", name, fn, scope=scope, key=key, applies=applies)
+        self.add("predicate", name, fn, scope=scope, key=key)
 
     def add_batch_predicate_fn(
         self,
@@ -375,29 +373,11 @@ class Registration:
         *,
         scope: Scope = Scope.SESSION,
         key: Fn | None = None,
-        applies: Fn | None = None,
-        also: bool = False,
-        amounts_only: bool = False,
-        static_key: Fn | None = None,
     ) -> None:
         """*scope*: what the answer depends on, and so when it is asked again.
-        *key(item)*: what has equal keys gets equal answers until something changes.
-        *applies(task)*: is there anything to ask for this task?
-        *also*: beside an earlier one of the same plugin, not instead of it.
-        *amounts_only* (scope NODE): it reads nothing of a row but its amounts.
-        *static_key(task)* (scope STATIC): equal keys, equal answers for any class.
+        *key(item)*: items of equal keys get equal answers until something changes. It reads the item alone.
         """
-        self.add(
-            "batch_predicate",
-            name,
-            fn,
-            scope=scope,
-            key=key,
-            applies=applies,
-            also=also,
-            amounts_only=amounts_only,
-            static_key=static_key,
-        )
+        self.add("batch_predicate", name, fn, scope=scope, key=key)
 
     def add_node_order_fn(
         self,
@@ -406,13 +386,11 @@ class Registration:
         *,
         scope: Scope = Scope.SESSION,
         key: Fn | None = None,
-        applies: Fn | None = None,
     ) -> None:
         """*scope*: what the answer depends on, and so when it is asked again.
-        *key(item)*: what has equal keys gets equal answers until something changes.
-        *applies(task)*: is there anything to ask for this task?
+        *key(item)*: items of equal keys get equal answers until something changes. It reads the item alone.
         """
-        self.add("node_order", name, fn, scope=scope, key=key, applies=applies)
+        self.add("node_order", name, fn, scope=scope, key=key)
 
     def add_batch_node_order_fn(
         self,
@@ -421,32 +399,13 @@ class Registration:
         *,
         scope: Scope = Scope.SESSION,
         key: Fn | None = None,
-        applies: Fn | None = None,
-        also: bool = False,
-        amounts_only: bool = False,
-        static_key: Fn | None = None,
         normalize: Fn | None = None,
     ) -> None:
         """*scope*: what the answer depends on, and so when it is asked again.
-        *key(item)*: what has equal keys gets equal answers until something changes.
-        *applies(task)*: is there anything to ask for this task?
-        *also*: beside an earlier one of the same plugin, not instead of it.
-        *amounts_only* (scope NODE): it reads nothing of a row but its amounts.
-        *static_key(task)* (scope STATIC): equal keys, equal answers for any class.
+        *key(item)*: items of equal keys get equal answers until something changes. It reads the item alone.
         *normalize(scores, mask)*: how the scores of all candidates are made comparable.
         """
-        self.add(
-            "batch_node_order",
-            name,
-            fn,
-            scope=scope,
-            key=key,
-            applies=applies,
-            also=also,
-            amounts_only=amounts_only,
-            static_key=static_key,
-            normalize=normalize,
-        )
+        self.add("batch_node_order", name, fn, scope=scope, key=key, normalize=normalize)
 
     def add_node_map_fn(self, name: str | NodeMapFn, fn: NodeMapFn | None = None) -> None:
         self.add("node_map", name, fn)
@@ -479,11 +438,8 @@ class Registration:
     def add_subset_nodes_fn(self, name: str | SubsetNodesFn, fn: SubsetNodesFn | None = None) -> None:
         self.add("subset_nodes", name, fn)
 
-    def add_job_ready_fn(
-        self, name: str | JobReadyFn, fn: JobReadyFn | None = None, *, needs: Fn | None = None
-    ) -> None:
-        """*needs(job)*: how many more tasks must be placed, at least, before the answer can be yes."""
-        self.add("job_ready", name, fn, needs=needs)
+    def add_job_ready_fn(self, name: str | JobReadyFn, fn: JobReadyFn | None = None) -> None:
+        self.add("job_ready", name, fn)
 
     def add_sub_job_ready_fn(self, name: str | SubJobReadyFn, fn: SubJobReadyFn | None = None) -> None:
         self.add("sub_job_ready", name, fn)
@@ -498,17 +454,10 @@ class Registration:
         self.add("job_valid", name, fn)
 
     def add_job_enqueueable_fn(
-        self,
-        name: str | JobEnqueueableFn,
-        fn: JobEnqueueableFn | None = None,
-        *,
-        key: Fn | None = None,
-        lasting: bool = False,
+        self, name: str | JobEnqueueableFn, fn: JobEnqueueableFn | None = None, *, key: Fn | None = None
     ) -> None:
-        """*key(item)*: what has equal keys gets equal answers until something changes.
-        *lasting*: the key depends on the item alone, so it holds until that changes.
-        """
-        self.add("job_enqueueable", name, fn, key=key, lasting=lasting)
+        """*key(item)*: items of equal keys get equal answers until something changes. It reads the item alone."""
+        self.add("job_enqueueable", name, fn, key=key)
 
     def add_job_enqueued_fn(self, name: str | JobEnqueuedFn, fn: JobEnqueuedFn | None = None) -> None:
         self.add("job_enqueued", name, fn)
@@ -550,7 +499,7 @@ class Registration:
     def add_preemptive_fn(
         self, name: str | PreemptiveFn, fn: PreemptiveFn | None = None, *, key: Fn | None = None, monotone: bool = False
     ) -> None:
-        """*key(item)*: what has equal keys gets equal answers until something changes.
+        """*key(item)*: items of equal keys get equal answers until something changes. It reads the item alone.
         *monotone*: a queue that it refuses it would refuse, too, if the queue held more.
         """
         self.add("preemptive", name, fn, key=key, monotone=monotone)
@@ -627,10 +576,10 @@ class Registration:
         self.add("overused", name, fn)
 
     def add_allocatable_fn(
-        self, name: str | AllocatableFn, fn: AllocatableFn | None = None, *, room: Fn | None = None
+        self, name: str | AllocatableFn, fn: AllocatableFn | None = None, *, max_tasks: Fn | None = None
     ) -> None:
-        """*room(queue, task)*: how many equal tasks in a row the queue would take."""
-        self.add("allocatable", name, fn, room=room)
+        """*max_tasks(queue, task)*: how many equal tasks in a row the queue would take."""
+        self.add("allocatable", name, fn, max_tasks=max_tasks)
 
     def add_target_job_fn(self, name: str | TargetJobFn, fn: TargetJobFn | None = None) -> None:
         self.add("target_job", name, fn)

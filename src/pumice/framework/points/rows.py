@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from pumice.engine.rows import NodeRows
-from pumice.engine.scope import Scope
-from pumice.engine.views import Bools, Filter, Floats, Reasons, Scorer, of_job
+from pumice.engine.scope import SKIP, Scope
+from pumice.engine.views import Bools, Filter, Floats, Reasons, Scorer, of_job, same_class
 from pumice.errors import shown
 from pumice.framework.points.callback import Callback
 from pumice.framework.points.guard import FAILS, Failures
@@ -34,11 +34,8 @@ def filter_of(point: Point[..., Any, Any], c: Callback, group: int) -> Filter:
         batch=point is BATCH_PREDICATE,
         scope=c.scope,
         key=_key(c),
-        applies=c.applies,
         merge=point.rule.merge,
         failed=0 if point.on_failure is OnFailure.ABSTAIN else reason_id(c.plugin, _failed(c.plugin), Code.ERROR),
-        amounts_only=c.amounts_only,
-        static_key=c.static_key,
     )
 
 
@@ -50,12 +47,9 @@ def scorer_of(point: Point[..., Any, Any], c: Callback) -> Scorer:
         batch=point is BATCH_NODE_ORDER,
         scope=c.scope,
         key=_key(c),
-        applies=c.applies,
         normalize=c.normalize,
         merge=point.rule.merge,
         failed=0.0 if point.on_failure is OnFailure.ABSTAIN else _DROPPED,
-        amounts_only=c.amounts_only,
-        static_key=c.static_key,
     )
 
 
@@ -165,27 +159,12 @@ class PluginRows:
 
     # -- hints ------------------------------------------------------------------------------------------------------
     def applies(self, c: Filter | Scorer, task: Task) -> bool:
-        """Has the callback anything to say about the task? Yes where nobody can tell."""
-        if c.applies is None:
-            return True
-        try:
-            answer = c.applies(task)
-            if not isinstance(answer, (bool, np.bool_)):
-                raise TypeError(f"must be True or False, got {shown(answer)}")
-        except FAILS as exc:
-            self._contain(c.plugin, f"{_point_of(c)}.applies", exc, task, fn=c.applies)
-            return True
-        return bool(answer)
+        """Report whether the callback has anything to say about the task: its key is not `SKIP`."""
+        return c.key is None or c.key in (same_class, of_job) or self.key(c, task) is not SKIP
 
     def key(self, c: Filter | Scorer, task: Task) -> Hashable:
         """Tasks of equal keys get equal answers; a key that fails is the job's own."""
-        return self._keyed(c, "key", c.key, task)
-
-    def static_key(self, c: Filter | Scorer, task: Task) -> Hashable:
-        """Tasks of equal keys get equal answers whatever their class; a key that fails is the job's own."""
-        return self._keyed(c, "static_key", c.static_key, task)
-
-    def _keyed(self, c: Filter | Scorer, part: str, fn: Callable[[Task], Hashable] | None, task: Task) -> Hashable:
+        fn = c.key
         if fn is None:
             return None
         try:
@@ -194,7 +173,7 @@ class PluginRows:
             if isinstance(value, float) and math.isnan(value):
                 raise ValueError("a key must equal itself, got NaN")
         except FAILS as exc:
-            self._contain(c.plugin, f"{_point_of(c)}.{part}", exc, task, fn=fn)
+            self._contain(c.plugin, f"{_point_of(c)}.key", exc, task, fn=fn)
             return ("failed", task.uid)
         return value
 

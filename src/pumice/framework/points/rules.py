@@ -433,26 +433,6 @@ SCORES: Final = Rule("sum", "added up", forms.number, summed, {_R: lambda _: Non
 
 
 # -- hints: what a callback declares beside its answer --------------------------------------------------------------
-def largest(tiers: Tiers, nobody: int) -> Call:
-    """The largest of what is declared."""
-    calls = _flat(tiers)
-    if not calls:
-        return lambda *_: nobody
-    if len(calls) == 1:
-        only = calls[0]
-
-        def one(*args: Any) -> int:
-            said: int | None = only(*args)
-            return nobody if said is None else said
-
-        return one
-
-    def ask(*args: Any) -> int:
-        return max((said for call in calls if (said := call(*args)) is not None), default=nobody)
-
-    return ask
-
-
 def least(tiers: Tiers, nobody: int) -> Call:
     """The least of what is declared, never below 0; 0 where somebody does not say."""
     calls = _flat(tiers)
@@ -485,7 +465,6 @@ def _undeclared(_: str) -> None:
 
 
 _HINT: Final = {_R: _undeclared, _A: _undeclared}
-LARGEST: Final = Rule("largest", "the largest", forms.count, largest, _HINT)
 LEAST: Final = Rule("least", "the least; 0 where somebody does not say", forms.count, least, _HINT)
 ALL_KEYS: Final = Rule(
     "keys", "all together; none where somebody does not say", lambda _, k: (forms.key(_, k),), all_keys, _HINT

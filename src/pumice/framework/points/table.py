@@ -29,7 +29,6 @@ from pumice.framework.points.rules import (
     FIRST_NODE,
     FIRST_TIER,
     FITS,
-    LARGEST,
     LEAST,
     MERGE,
     NO,
@@ -164,7 +163,6 @@ PREDICATE = Point(
     hints=(
         "scope",
         "key",
-        "applies",
     ),
     contract=(
         "Does the task fit the node? Returns None or raises Unfit(text); any other value is a contract error. "
@@ -185,10 +183,6 @@ BATCH_PREDICATE = Point(
     hints=(
         "scope",
         "key",
-        "applies",
-        "also",
-        "amounts_only",
-        "static_key",
     ),
     contract="As predicate, for many nodes at once: one truth value or reason number (reason_id) per row.",
 )
@@ -204,7 +198,6 @@ NODE_ORDER = Point(
     hints=(
         "scope",
         "key",
-        "applies",
     ),
     contract=(
         "How good is the node for the task? Scores of all plugins are added, unclamped. An error or NaN "
@@ -223,10 +216,6 @@ BATCH_NODE_ORDER = Point(
     hints=(
         "scope",
         "key",
-        "applies",
-        "also",
-        "amounts_only",
-        "static_key",
         "normalize",
     ),
     contract=(
@@ -354,7 +343,6 @@ JOB_READY = Point(
     go="JobReadyFn",
     signature="(job) -> bool",
     flag="enableJobReady",
-    hints=("needs",),
     contract="May the job's placements be committed? bool, or reject(text).",
 )
 SUB_JOB_READY = Point(
@@ -409,10 +397,7 @@ JOB_ENQUEUEABLE = Point(
     go="JobEnqueueableFn",
     signature="(job) -> vote",
     flag="enableJobEnqueued",
-    hints=(
-        "key",
-        "lasting",
-    ),
+    hints=("key",),
     contract="May the job be let into its queue?",
 )
 JOB_ENQUEUED: Point[[Job], object, None] = Point(
@@ -696,7 +681,7 @@ ALLOCATABLE = Point(
     go="AllocatableFn",
     signature="(queue, task) -> bool",
     flag="enabledAllocatable",
-    hints=("room",),
+    hints=("max_tasks",),
     contract="May the queue take the task?",
 )
 TARGET_JOB: Point[[Sequence[Job]], Job | None, Job | None] = Point(
@@ -748,9 +733,11 @@ POINTS: Final[Mapping[str, Point[..., Any, Any]]] = {
 }
 """Every point that a plugin can answer, by name, in the order in which they are documented."""
 
+BATCHED: Final = frozenset({BATCH_PREDICATE.name, BATCH_NODE_ORDER.name})
+"""Points at which a plugin may register several callbacks beside each other."""
+
 # What a callback declares beside its answer: small points of their own.
-MORE_NEEDED = JOB_READY.hint("needs", LARGEST, 1)
-ROOM = ALLOCATABLE.hint("room", LEAST, sys.maxsize)
+MAX_TASKS = ALLOCATABLE.hint("max_tasks", LEAST, sys.maxsize)
 ENQUEUE_KEY = JOB_ENQUEUEABLE.hint("key", ALL_KEYS, ())
 PREEMPTIVE_KEY = PREEMPTIVE.hint("key", ALL_KEYS, ())
 

@@ -18,7 +18,7 @@ from pumice.framework.points.events import EventHandler
 from pumice.framework.points.guard import FAILS
 from pumice.framework.points.handlers import Handlers
 from pumice.framework.points.registration import Fn, Registration
-from pumice.framework.points.table import POINTS
+from pumice.framework.points.table import BATCHED, POINTS
 from pumice.framework.session.opened import Left, PluginEntry
 from pumice.framework.session.questions import Questions
 from pumice.framework.session.search import SEARCHED
@@ -109,7 +109,9 @@ class PluginOpening(Registration, Questions):
 
     # -- registering ------------------------------------------------------------------------------------------------
     def add(self, point: str, name: str | Fn, fn: Fn | None = None, **declared: Any) -> None:
-        """Register a callback at a point. A second one under the same name replaces the first, unless *also*.
+        """Register a callback at a point. A second one under the same name replaces the first, as in Volcano.
+
+        At the points for many nodes at once a plugin may register several, beside each other.
 
         :raises PluginLoadError: there is no such point, or what is handed over fits no form of it.
         """
@@ -125,14 +127,13 @@ class PluginOpening(Registration, Questions):
             fn, name = name, getattr(getattr(name, "__self__", None), "name", "") or self._opening
         elif not isinstance(name, str):
             raise PluginLoadError(f"{rule.register}: the name must be text, got {name!r}")
-        also = declared.pop("also", False)
         shaped = fn if declared.get("sort_key") and callable(fn) else adapted(rule, name, fn)
         callback = Callback(name, point, shaped, **declared)
         at_point = self._registered.setdefault(point, {})
         if self._opening_entry is None or (name in at_point and (point, name) not in self._left.at):
             self._may_stand = False  # outside of an opening, or in the place of another plugin
-        if also and name in at_point:
-            at_point[name].append(callback)
+        if point in BATCHED and (point, name) in self._left.at:
+            at_point[name] = [c for c in at_point[name] if c.fn != shaped] + [callback]
         else:
             at_point[name] = [callback]
         self._left.at.append((point, name))

@@ -127,7 +127,7 @@ class Orders:
 
     def _kept_key(self) -> Callable[[Job], Any]:
         key, changed = self.job_key(), self._ssn.state.backlog_changes
-        known = self._ssn.runtime.pending.places(self._signature(lasts=True))
+        known = self._ssn.runtime.pending.places(self._signature())
 
         def kept(job: Job) -> Any:
             place = known.get(job.uid) if job.uid not in changed else None
@@ -163,15 +163,15 @@ class Orders:
         """The jobs of every queue that wait for room, in order and up to date."""
         state, pending = self._ssn.state, self._ssn.runtime.pending
         changed, state.backlog_changes = state.backlog_changes, {}
-        stands = pending.valid(self._signature(lasts=True))
+        stands = pending.valid(self._signature())
         self._sync(pending, changed.values() if stands else None, waits_for_room, group_of)
         return pending
 
-    def admissions(self, group: Grouping, *, lasts: bool) -> PendingQueue:
-        """The jobs of every queue that wait to be let in, in order; *lasts*: their groups hold until they change."""
+    def admissions(self, group: Grouping) -> PendingQueue:
+        """The jobs of every queue that wait to be let in, in order; their groups hold until they change."""
         state, admissions = self._ssn.state, self._ssn.runtime.admissions
         changed, state.admission_changes = state.admission_changes, {}
-        stands = admissions.valid(self._signature(lasts=lasts)) and changed is not None
+        stands = admissions.valid(self._signature()) and changed is not None
         jobs = changed.values() if stands and changed is not None else None
         self._sync(admissions, jobs, waits_for_admission, group)
         return admissions
@@ -194,9 +194,9 @@ class Orders:
         self._ssn.runtime.admissions.forget()
         self._ssn.state.admission_changes = None
 
-    def _signature(self, *, lasts: bool) -> object:
+    def _signature(self) -> object:
         ssn = self._ssn
-        keyed = lasts and ssn.sort_key(t.JOB_ORDER, _job_fallback) is not None
+        keyed = ssn.sort_key(t.JOB_ORDER, _job_fallback) is not None
         return (id(ssn.state), ssn.signature) if keyed else None
 
     # -- tasks ------------------------------------------------------------------------------------------------------

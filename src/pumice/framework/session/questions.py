@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from pumice.engine.hypernodes import HyperNodeTree
 from pumice.engine.rows import NodeRows
 from pumice.framework.points import table as t
+from pumice.framework.points.callback import Callback
 from pumice.framework.points.guard import guarded
 from pumice.framework.points.point import Point
 from pumice.framework.session.asking import Asking, PointAttribute
@@ -169,21 +171,31 @@ class Questions(Asking):
         """May the sub-job wait? Jobs without policies are asked as a whole."""
         return self.job_pipelined(job) if sub_job is None else self.ask(t.SUB_JOB_PIPELINED, sub_job)
 
-    more_needed = PointAttribute(t.MORE_NEEDED)
+    def more_needed(self, job: Job) -> int:
+        """Return how many more tasks must be placed, at least, before the job can be ready.
+
+        The built-in gang refuses a job with less than its minimum; without it the number is 1.
+        """
+        return job.min_available - job.ready_count - job.pending_best_effort_count if self._asks_gang else 1
 
     def needed_to_keep(self, job: Job) -> int:
-        """How many more tasks must be placed, at least, before anything of the job is kept; 1 when nobody can say.
+        """Return how many more tasks must be placed, at least, before anything of the job is kept.
 
-        Tasks that wait for promised room count: a job that has enough of them is kept. Where a plugin lets jobs wait
-        with less than they need (sla does), or nobody is asked whether they may, nobody can say.
+        Tasks that wait for promised room count: a job that has enough of them is kept. The number is 1 if a plugin
+        beside gang lets jobs wait with less than they need (sla does), or if no plugin is asked whether they may.
         """
-        return int(self.more_needed(job)) - job.waiting_count if self.of_registrations(_needs_are_known) else 1
+        return self.more_needed(job) - job.waiting_count if self._gang_alone_lets_wait else 1
+
+    @cached_property
+    def _asks_gang(self) -> bool:
+        return any(_is_gang(c) for c in self.callbacks(t.JOB_READY))
+
+    @cached_property
+    def _gang_alone_lets_wait(self) -> bool:
+        waiting = self.callbacks(t.JOB_PIPELINED)
+        return self._asks_gang and bool(waiting) and all(_is_gang(c) for c in waiting)
 
     enqueue_key = PointAttribute(t.ENQUEUE_KEY)
-
-    def enqueue_keys_last(self) -> bool:
-        """Do the `enqueue_key`s of jobs hold until the jobs change?"""
-        return self.of_registrations(_enqueue_keys_last)
 
     # -- queues -----------------------------------------------------------------------------------------------------
     def allocatable_by_class(self) -> bool:
@@ -192,10 +204,10 @@ class Questions(Asking):
 
     def allocatable_room(self, queue: Queue, task: Task, wanted: int) -> int:
         """How many equal tasks in a row the queue would take, up to *wanted*; 0 when somebody cannot say."""
-        room = self.room_in_queue(queue, task)
+        room = self.max_tasks(queue, task)
         return wanted if room >= wanted else int(room)
 
-    room_in_queue = PointAttribute(t.ROOM)
+    max_tasks = PointAttribute(t.MAX_TASKS)
 
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> Verdict:
         """May the queue reclaim for these tasks?"""
@@ -261,18 +273,12 @@ def _has_its_gang(job: Job) -> bool:
     return job.is_ready and job.roles_ready() and job.sub_jobs_ready()
 
 
-def _needs_are_known(ssn: Questions) -> bool:
-    known = {c.plugin for c in ssn.callbacks(t.JOB_READY) if c.needs}
-    waiting = ssn.callbacks(t.JOB_PIPELINED)
-    return bool(waiting) and all(c.plugin in known for c in waiting)
+def _is_gang(callback: Callback) -> bool:
+    return getattr(callback.fn, "__module__", "") == "pumice.plugins.gang"
 
 
 def _allocatable_by_class(ssn: Questions) -> bool:
-    return all(c.room is not None for c in ssn.callbacks(t.ALLOCATABLE))
-
-
-def _enqueue_keys_last(ssn: Questions) -> bool:
-    return all(c.lasting for c in ssn.callbacks(t.JOB_ENQUEUEABLE))
+    return all(c.max_tasks is not None for c in ssn.callbacks(t.ALLOCATABLE))
 
 
 def _known(_: str, profile: Hashable) -> Hashable:

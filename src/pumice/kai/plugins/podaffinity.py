@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from pumice.engine.affinity.neighbours import own_terms
 from pumice.engine.affinity.terms import terms_of
+from pumice.engine.scope import skip_unless
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.kai.search.neighbourhood import Neighbourhood
@@ -36,7 +37,7 @@ class KaiPodAffinity(Plugin):
         self._near = Neighbourhood(self._world)
         self._raw = ssn.compat.kai_raw_affinity
         anybody = any(terms_of(klass).all for klass in self._near.classes)
-        ssn.add_batch_node_order_fn(self.name, self._score, applies=lambda _: anybody)
+        ssn.add_batch_node_order_fn(self.name, self._score, key=skip_unless(lambda _: anybody))
 
     def _score(self, task: TaskView, rows: WorldRows) -> Floats:
         """The sum of the weights of all who are near, within the band of such scores (in KAI: beyond it too)."""

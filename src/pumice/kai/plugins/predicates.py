@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from pumice.engine.affinity.neighbours import Neighbours
 from pumice.engine.matching import has_node_selection, selected, taints_tolerated
+from pumice.engine.scope import skip_unless
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.events import EventHandler
 from pumice.framework.session.session import Session
@@ -96,7 +97,7 @@ class KaiPredicates(Plugin):
 
     def _share(self, ssn: Session, fn: Callable[..., Any], applies: Callable[[Task], bool]) -> None:
         self._world.steady[fn] = lambda task: not applies(task.task)
-        ssn.add_batch_predicate_fn(self.name, fn, applies=applies, also=True)
+        ssn.add_batch_predicate_fn(self.name, fn, key=skip_unless(applies))
 
     def _add_volumes(self, ssn: Session) -> None:
         """Have the volumes of tasks be bound, where any use claims."""
@@ -105,8 +106,8 @@ class KaiPredicates(Plugin):
         volumes.forget_settled()
         self._world.steady[self._volumes_reach] = lambda task: not has_claims(task.task)
         self._world.steady[volumes.once_pod.filter] = self._world.steady[self._volumes_reach]
-        ssn.add_batch_predicate_fn(self.name, self._volumes_reach, applies=has_claims, also=True)
-        ssn.add_batch_predicate_fn(self.name, volumes.once_pod.filter, applies=has_claims, also=True)
+        ssn.add_batch_predicate_fn(self.name, self._volumes_reach, key=skip_unless(has_claims))
+        ssn.add_batch_predicate_fn(self.name, volumes.once_pod.filter, key=skip_unless(has_claims))
         claims = ssn.state.kind("PersistentVolumeClaim").values()
         if all(isinstance(claim, PersistentVolumeClaim) and claim.status.get("phase") == "Bound" for claim in claims):
             return  # nothing is promised to anybody, so nobody has to follow placements

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.scope import skip_unless
 from pumice.framework.arguments import Argument, Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
@@ -103,7 +104,7 @@ class ResourceType(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         """Say something of such tasks only, and always the same."""
         world_of(ssn).steady[self._score] = lambda task: True
-        ssn.add_batch_node_order_fn(self.name, self._score, applies=lambda task: task.request.cpu_only)
+        ssn.add_batch_node_order_fn(self.name, self._score, key=skip_unless(lambda task: task.request.cpu_only))
 
     def _score(self, task: TaskView, rows: WorldRows) -> Floats:
         """A fixed amount on such nodes."""
@@ -126,7 +127,7 @@ class GpuSharingOrder(Plugin):
             request = task.request
             return bool(ledger.shared) and (request.shared is not None or (everybody and request.cpu_only))
 
-        ssn.add_batch_node_order_fn(self.name, self._score, applies=concerns)
+        ssn.add_batch_node_order_fn(self.name, self._score, key=skip_unless(concerns))
 
     def _score(self, task: TaskView, rows: WorldRows) -> Floats:
         """A fixed amount where such a GPU is."""
@@ -148,7 +149,7 @@ class NominatedNode(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         """Say something of such pods only."""
-        ssn.add_batch_node_order_fn(self.name, self._score, applies=lambda task: bool(task.task.nominated_node))
+        ssn.add_batch_node_order_fn(self.name, self._score, key=skip_unless(_is_nominated))
 
     def _score(self, task: TaskView, rows: WorldRows) -> Floats:
         """A large amount for that node."""
@@ -183,3 +184,7 @@ class KaiGpuSpread(_GpuOrder):
     def gpu_order(self, task: TaskView, node: Node, gpu: str) -> float:
         """The emptier the better; a whole one first."""
         return 1.0 if gpu == WHOLE_GPU else 1.0 - self._world.nodes.used_part(node.row, gpu)
+
+
+def _is_nominated(task: TaskView) -> bool:
+    return bool(task.task.nominated_node)

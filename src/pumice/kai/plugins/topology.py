@@ -8,6 +8,7 @@ from typing import Final, cast
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.scope import skip_unless
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
@@ -44,7 +45,7 @@ class KaiTopology(Plugin):
         }
         self._scores: dict[str, Floats] = {}
         """Task -> the score of every row."""
-        ssn.add_batch_node_order_fn(self.name, self._score, applies=lambda task: task.uid in self._scores)
+        ssn.add_batch_node_order_fn(self.name, self._score, key=skip_unless(lambda task: task.uid in self._scores))
 
     def pre_job_allocation(self, job: JobView) -> None:
         """A new attempt: what was preferred before does not count."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.scope import SKIP
 from pumice.engine.views import Scorer
 from pumice.framework.points.rows import PluginRows
 from pumice.framework.session.session import Session
@@ -155,7 +156,7 @@ class KaiChoice:
             return None
         ledger, ranks = self._world.nodes, []
         for s in self._scorers:
-            if s in self._unsteady or (s.applies is not None and not self._guard.applies(s, as_task(task))):
+            if s in self._unsteady or not self._guard.applies(s, as_task(task)):
                 continue
             rank = self._world.ranks.get(s.call)
             if rank is None or not rank.applies(task):
@@ -177,7 +178,7 @@ class KaiChoice:
         given = [
             (s, guard.scores(s, asked, rows, rows.nodes if not s.batch else ()))
             for s in self._scorers
-            if s.applies is None or guard.applies(s, asked)
+            if guard.applies(s, asked)
         ]
         total: Floats = np.zeros(len(rows))
         for _, answer in given:
@@ -213,11 +214,12 @@ def _written(fn: Callable[..., object]) -> Callable[..., object]:
 
 def _applying(guard: PluginRows, scorer: Scorer) -> Callable[[TaskView], bool]:
     """Does a score apply to a task? KAI's own are asked without a guard."""
-    applies = scorer.applies
-    if applies is None:
+    key = scorer.key
+    if key is None:
         return lambda task: True
-    ours = is_ours(scorer.call) and is_ours(applies)
-    return cast(Callable[[TaskView], bool], applies) if ours else lambda task: guard.applies(scorer, as_task(task))
+    if is_ours(scorer.call):
+        return lambda task: key(cast(Any, task)) is not SKIP
+    return lambda task: guard.applies(scorer, as_task(task))
 
 
 def _best_first(scores: Floats, fits: Bools) -> Iterator[int]:

@@ -16,7 +16,7 @@ from pumice.kai.view.tasks import TaskView
 if TYPE_CHECKING:
     from pumice.kai.view.world import KaiWorld
 
-_PARTS: Final = ("fn", "key", "applies", "static_key")
+_PARTS: Final = ("fn", "key")
 
 
 def real(asked: Any) -> Any:

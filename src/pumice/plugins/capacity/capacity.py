@@ -81,12 +81,12 @@ class Capacity(Plugin):
             ssn.add_victim_queue_order_fn(self.name, self._nearer)
         else:
             ssn.add_queue_order_key_fn(self.name, self._order)
-        ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room)
+        ssn.add_allocatable_fn(self.name, self._allocatable, max_tasks=self._max_tasks)
         ssn.add_preemptive_fn(self.name, self._preemptive, key=same_class, monotone=True)
         ssn.add_reclaimable_fn(self.name, self._reclaimable)
         ssn.add_unified_evictable_fn(self.name, self._evictable)
-        lasting = self._claims is None
-        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=self._same_question, lasting=lasting)
+        key = self._same_question if self._claims is None else None  # claims are objects of their own
+        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=key)
         ssn.add_job_enqueued_fn(self.name, self._enqueued)
 
     def _current_tree(self, ssn: Session) -> QueueTree:
@@ -224,7 +224,7 @@ class Capacity(Plugin):
         )
         return quota.insufficient(limits, "" if branch.name == queue.name else f" (in queue {branch.name} above it)")
 
-    def _room(self, queue: Queue, task: Task) -> int:
+    def _max_tasks(self, queue: Queue, task: Task) -> int:
         if not self._refusal(queue):
             return 0
         if self._claims is not None and self._claims.concerns(task):

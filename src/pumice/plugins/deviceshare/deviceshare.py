@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
+from pumice.engine.scope import SKIP
 from pumice.errors import InvalidInput
 from pumice.framework.arguments import Argument, Arguments
 from pumice.framework.plugin import Plugin
@@ -118,16 +119,17 @@ class DeviceShare(Plugin):
         self._answers: dict[Hashable, _Answer] = {}
         unscored = self.policy == "spread" and ssn.compat.unscored_vgpu_spread
         self._scores = bool(self.weight and self.policy) and not unscored
-        ssn.add_batch_predicate_fn(self.name, self._filter, key=_kind, applies=self._concerns)
-        ssn.add_batch_node_order_fn(self.name, self._score, key=_kind, applies=self._is_scored)
+        ssn.add_batch_predicate_fn(self.name, self._filter, key=self._asked)
+        if self._scores:
+            ssn.add_batch_node_order_fn(self.name, self._score, key=self._asked)
         ssn.add_event_handler(EventHandler(self._placed, self._taken_back, _placed_many))
         ssn.add_bind_request_mutate_fn(self.name, self._notes)
 
     def _concerns(self, task: Task) -> bool:
         return self.vgpu and bool(asked_of(task.klass))
 
-    def _is_scored(self, task: Task) -> bool:
-        return self._scores and self._concerns(task)
+    def _asked(self, task: Task) -> Hashable:
+        return _kind(task) if self._concerns(task) else SKIP
 
     # -- asking -----------------------------------------------------------------------------------------------------
     def _filter(self, task: Task, rows: NodeRows) -> Reasons:

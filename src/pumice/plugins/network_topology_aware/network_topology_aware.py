@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from pumice.engine.hypernodes import TopologyDomain, places_of
 from pumice.engine.rows import NodeRows
+from pumice.engine.scope import SKIP
 from pumice.engine.views import of_labels
 from pumice.framework.arguments import Argument, ArgumentMap, Arguments
 from pumice.framework.placing.domains import Domains, domains_of, needed_of, waits_of
@@ -98,9 +99,9 @@ class NetworkTopologyAware(Plugin):
         self._close_to = _CLOSE if self.weight and len(tree) else 0
         self._others = _PACKED if self.packs_others and self.weight and len(tree) else 0
         if len(tree) and self.weight:
-            ssn.add_batch_node_order_fn(self.name, self._score, key=self._kind, applies=self._scored)
+            ssn.add_batch_node_order_fn(self.name, self._score, key=self._scored)
         if self._confines:
-            ssn.add_batch_predicate_fn(self.name, self._confine, key=self._kind, applies=self._limited)
+            ssn.add_batch_predicate_fn(self.name, self._confine, key=self._limited)
 
     @property
     def _domains(self) -> Domains:
@@ -215,7 +216,6 @@ class NetworkTopologyAware(Plugin):
         return known
 
     # -- which node ---------------------------------------------------------------------------------------------------
-    @of_labels
     def _kind(self, task: Task) -> int:
         """What is asked about a task, as flags: it decides which answers its class shares."""
         job, tree = task.job, self._tree
@@ -230,11 +230,15 @@ class NetworkTopologyAware(Plugin):
             kind |= _CONFINED
         return kind
 
-    def _scored(self, task: Task) -> bool:
-        return bool(self._kind(task) & (_PACKED | _CLOSE))
+    @of_labels
+    def _scored(self, task: Task) -> Hashable:
+        kind = self._kind(task)
+        return kind if kind & (_PACKED | _CLOSE) else SKIP
 
-    def _limited(self, task: Task) -> bool:
-        return bool(self._kind(task) & _CONFINED)
+    @of_labels
+    def _limited(self, task: Task) -> Hashable:
+        kind = self._kind(task)
+        return kind if kind & _CONFINED else SKIP
 
     def _keeps(self, task: Task, job: Job, domain: TopologyDomain) -> bool:
         """Does whoever stays in the domain keep to what the task's job and sub-job ask for?"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from typing import Final
 
 import numpy as np
@@ -12,6 +13,7 @@ from pumice.engine.affinity.neighbours import Neighbours, own_terms
 from pumice.engine.affinity.spreading import SpreadTallies, spreads
 from pumice.engine.affinity.terms import Term, TermKind
 from pumice.engine.rows import NodeRows
+from pumice.engine.scope import SKIP
 from pumice.model import keys
 from pumice.model.task import Task
 from pumice.plugins.nodeorder.fixed_scores import MAX, Normalize
@@ -36,9 +38,10 @@ class PreferredCompany:
         terms = index.facing(index.kind_of(task))
         return tuple(t for t in terms if t.kind is TermKind.PREFERRED) if terms else terms
 
-    def applies(self, task: Task) -> bool:
-        """Does anybody prefer anything about the task?"""
-        return bool(own_terms(task).preferred or self.facing(task))
+    def key(self, task: Task) -> Hashable:
+        """The preferred terms of others; `SKIP` if there are none, nor preferences of its own."""
+        facing = self.facing(task)
+        return facing if facing or own_terms(task).preferred else SKIP
 
     def score(self, task: Task, rows: NodeRows) -> Floats:
         """The weights of all terms that hold on the node, added up; negative for those that hold it off."""

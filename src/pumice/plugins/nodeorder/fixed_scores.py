@@ -21,17 +21,11 @@ MAX = 100
 _SOFT = "PreferNoSchedule"
 
 
-def has_preferred_nodes(task: Task) -> bool:
-    """Does the task prefer some nodes?"""
-    affinity = task.klass.spec.affinity
-    return affinity is not None and affinity.node_affinity is not None and bool(affinity.node_affinity.preferred)
-
-
 def preferred_nodes(task: Task, rows: NodeRows) -> Floats:
     """The weights of the preferred terms that match, added up."""
-    affinity = task.klass.spec.affinity
-    assert affinity is not None and affinity.node_affinity is not None
-    total = np.zeros(len(rows))
+    affinity, total = task.klass.spec.affinity, np.zeros(len(rows))
+    if affinity is None or affinity.node_affinity is None:
+        return total
     for term in affinity.node_affinity.preferred or ():
         if term.weight:
             total += term.weight * matching.term_matches(term.preference, rows)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
+from pumice.engine.scope import SKIP
 from pumice.model.task import Task, TaskClass
 from pumice.state.table import NodeTable
 
@@ -79,8 +80,8 @@ class Images:
             self._rows.pop(row, None)
 
     def key(self, task: Task) -> Hashable:
-        """What the scores of a task depend on beside its class and the node: how many nodes there are."""
-        return len(self.table.by_name) if self.applies(task) else None
+        """How many nodes there are, which the scores are made of; `SKIP` if no node has an image of the task."""
+        return len(self.table.by_name) if self.applies(task) else SKIP
 
     def applies(self, task: Task) -> bool:
         """Has any node an image of the task?"""

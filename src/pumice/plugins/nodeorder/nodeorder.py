@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.affinity.neighbours import Neighbours
-from pumice.engine.matching import toleration_key
 from pumice.engine.rows import NodeRows
-from pumice.engine.scope import Scope
+from pumice.engine.scope import Scope, skip_unless
 from pumice.engine.views import same_class
 from pumice.framework.arguments import Argument, Arguments
 from pumice.framework.plugin import Plugin
@@ -25,7 +24,6 @@ from pumice.plugins.nodeorder.affinity_score import (
 )
 from pumice.plugins.nodeorder.fixed_scores import (
     avoided_taints,
-    has_preferred_nodes,
     least_is_best,
     most_is_best,
     preferred_nodes,
@@ -77,7 +75,7 @@ class NodeOrder(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         self._made_for = self._follows(ssn)
-        add = partial(ssn.add_batch_node_order_fn, self.name, also=True)
+        add = partial(ssn.add_batch_node_order_fn, self.name)
         weight, used = self._weights, ssn.state.classes.features
         least, most, balanced = weight["leastrequested"], weight["mostrequested"], weight["balancedresource"]
         blind = _blind(ssn)
@@ -85,27 +83,21 @@ class NodeOrder(Plugin):
             add(RequestScores(least, most, balanced, Frozen.of(ssn.state.table)).score)
         elif least or most or balanced:
             live = RequestScores(least, most, balanced)
-            add(live.score, scope=Scope.NODE, key=same_class, amounts_only=True)
+            add(live.score, scope=Scope.NODE, key=same_class)
         if by := weight["tainttoleration"]:
-            add(
-                avoided_taints,
-                scope=Scope.STATIC,
-                key=same_class,
-                static_key=toleration_key,
-                normalize=least_is_best(by),
-            )
+            add(avoided_taints, scope=Scope.STATIC, key=same_class, normalize=least_is_best(by))
         if (by := weight["nodeaffinity"]) and Feature.PREFERRED_NODES in used:
             normalize = most_is_best(by)
-            add(preferred_nodes, scope=Scope.STATIC, key=same_class, applies=has_preferred_nodes, normalize=normalize)
+            add(preferred_nodes, scope=Scope.STATIC, key=same_class, normalize=normalize)
         if by := weight["imagelocality"]:
             self._add_images(ssn, by)
         if Feature.NEIGHBOURS in used:
             index = Neighbours.frozen(ssn.state) if blind else Neighbours.kept(ssn.runtime.kept, ssn.state)
             if by := weight["podaffinity"]:
                 company = PreferredCompany(index)
-                add(company.score, key=company.facing, applies=company.applies, normalize=stretched(by))
+                add(company.score, key=company.key, normalize=stretched(by))
             if by := weight["podtopologyspread"]:
-                add(SoftSpread(index).score, applies=has_soft_spread, normalize=fewest_is_best(by))
+                add(SoftSpread(index).score, key=skip_unless(has_soft_spread), normalize=fewest_is_best(by))
 
     def on_session_reopen(self, ssn: Session) -> bool:
         return self._made_for is not None and self._made_for == self._follows(ssn)
@@ -128,6 +120,4 @@ class NodeOrder(Plugin):
         def score(task: Task, rows: NodeRows) -> Floats:
             return weight * images.score(task, rows)
 
-        ssn.add_batch_node_order_fn(
-            self.name, score, scope=Scope.STATIC, key=images.key, applies=images.applies, also=True
-        )
+        ssn.add_batch_node_order_fn(self.name, score, scope=Scope.STATIC, key=images.key)

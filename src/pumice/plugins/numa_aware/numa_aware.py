@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
+from pumice.engine.scope import SKIP
 from pumice.framework.arguments import Argument
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.events import Event, EventHandler
@@ -53,11 +54,12 @@ class NumaAware(Plugin):
         self._any = bool(self._topologies.names())
         self._ledger = CpuLedger(ssn.state, self._topologies, ssn.memory)
         self._answers: dict[Hashable, _Answer] = {}
-        ssn.add_batch_predicate_fn(self.name, self._filter, key=policy_of, applies=self._concerns)
-        ssn.add_batch_node_order_fn(
-            self.name, self._zones, key=policy_of, applies=_is_scored, normalize=self._fewest_is_best
-        )
+        ssn.add_batch_predicate_fn(self.name, self._filter, key=self._asked)
+        ssn.add_batch_node_order_fn(self.name, self._zones, key=_scored, normalize=self._fewest_is_best)
         ssn.add_event_handler(EventHandler(self._placed, self._taken_back, _placed_many))
+
+    def _asked(self, task: Task) -> Hashable:
+        return policy_of(task) if self._concerns(task) else SKIP
 
     def _concerns(self, task: Task) -> bool:
         return cpus_of(task.klass) is not None and (self._any or bool(policy_of(task)))
@@ -141,8 +143,9 @@ class _Answer:
         self.alike: dict[Hashable, tuple[int, int]] = {}
 
 
-def _is_scored(task: Task) -> bool:
-    return bool(policy_of(task)) and cpus_of(task.klass) is not None
+def _scored(task: Task) -> Hashable:
+    policy = policy_of(task)
+    return policy if policy and cpus_of(task.klass) is not None else SKIP
 
 
 def _placed_many(tasks: Sequence[Task]) -> None:

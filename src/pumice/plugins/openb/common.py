@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
-from pumice.engine.scope import Scope
+from pumice.engine.scope import SKIP, Scope
 from pumice.framework.session.session import Session
 from pumice.model.gpu import WHOLE
 from pumice.model.node import Node
@@ -52,10 +52,6 @@ def alone(task: Task) -> bool:
     return task.job is None or len(task.job.tasks) == 1
 
 
-def _in_company(task: Task) -> bool:
-    return not alone(task)
-
-
 def add_score(
     ssn: Session, name: str, score: Score, normalize: Normalize | None = None, version: Hashable = None
 ) -> None:
@@ -65,13 +61,14 @@ def add_score(
     score of devices cannot be imagined for several equal tasks on one node.
     """
 
-    def key(task: Task) -> Hashable:
-        return alone(task), version
+    def single(task: Task) -> Hashable:
+        return ("single", version) if alone(task) else SKIP
 
-    ssn.add_batch_node_order_fn(name, score, scope=Scope.NODE, key=key, applies=alone, normalize=normalize)
-    ssn.add_batch_node_order_fn(
-        name, score, scope=Scope.SESSION, key=key, applies=_in_company, normalize=normalize, also=True
-    )
+    def in_company(task: Task) -> Hashable:
+        return SKIP if alone(task) else ("in company", version)
+
+    ssn.add_batch_node_order_fn(name, score, scope=Scope.NODE, key=single, normalize=normalize)
+    ssn.add_batch_node_order_fn(name, score, scope=Scope.SESSION, key=in_company, normalize=normalize)
 
 
 def add_tightest_device(ssn: Session, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Final
 
 import numpy as np
@@ -11,6 +12,7 @@ from pumice.engine.affinity.domain_counts import DomainCounts
 from pumice.engine.affinity.neighbours import Neighbours, own_terms
 from pumice.engine.affinity.terms import Term, TermKind, Terms
 from pumice.engine.rows import NodeRows
+from pumice.engine.scope import SKIP
 from pumice.engine.views import of_labels
 from pumice.model.reason import Code, reason_id
 from pumice.model.task import Task
@@ -30,7 +32,6 @@ class PodAffinityFilter:
     def __init__(self, index: Neighbours) -> None:
         self._index = index
 
-    @of_labels
     def unwelcome(self, task: Task) -> tuple[Term, ...]:
         """The anti-affinity terms, of pods on nodes or met before, that keep the task away from their pods."""
         index = self._index
@@ -38,10 +39,15 @@ class PodAffinityFilter:
         terms = index.facing(index.kind_of(task))
         return tuple(t for t in terms if t.kind is TermKind.ANTI_AFFINITY) if terms else terms
 
+    @of_labels
+    def key(self, task: Task) -> Hashable:
+        """The terms of others that keep the task away; `SKIP` if there are none, nor terms of its own."""
+        terms, unwelcome = own_terms(task), self.unwelcome(task)
+        return unwelcome if unwelcome or terms.affinity or terms.anti_affinity else SKIP
+
     def applies(self, task: Task) -> bool:
-        """Has the task required terms, or does a term of others select it?"""
-        terms = own_terms(task)
-        return bool(terms.affinity or terms.anti_affinity or self.unwelcome(task))
+        """Report whether the task has required terms, or a term of others selects it."""
+        return self.key(task) is not SKIP
 
     def filter(self, task: Task, rows: NodeRows) -> Reasons:
         """Its own rules hold on the node, and those of the pods that are there."""

@@ -31,13 +31,10 @@ def not_cordoned(task: Task, rows: NodeRows) -> Reasons:
     return np.where(cordoned, CORDONED, 0).astype(np.int32)
 
 
-def has_node_selection(task: Task) -> bool:
-    """Does the task say which nodes it wants?"""
-    return matching.has_node_selection(task.klass)
-
-
-def selected(task: Task, rows: NodeRows) -> Reasons:
+def selected(task: Task, rows: NodeRows) -> Reasons | None:
     """The node's labels match the task's node selector and required node affinity."""
+    if not matching.has_node_selection(task.klass):
+        return None
     return np.where(matching.selected(task.klass, rows), 0, NOT_SELECTED).astype(np.int32)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from pumice.engine.hypernodes import places_of
 from pumice.engine.rows import NodeRows
+from pumice.engine.scope import SKIP
 from pumice.engine.views import of_labels
 from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
@@ -33,15 +34,10 @@ def topology_key(job: Job | None) -> str:
 
 
 @of_labels
-def job_confined(task: Task) -> str:
-    """Tasks of one class get the same answers if they belong to one confined job, or to none."""
+def job_confined(task: Task) -> Hashable:
+    """The job of a task that must be where the others of its group are; `SKIP` for all others."""
     job = task.job
-    return job.uid if topology_key(job) else ""
-
-
-def has_topology_key(task: Task) -> bool:
-    """Must the task be where the others of its group are?"""
-    return bool(topology_key(task.job))
+    return job.uid if topology_key(job) else SKIP
 
 
 class OneDomain:

@@ -76,10 +76,12 @@ class HostPorts:
             else:
                 self._rows.pop(row, None)
 
-    def filter(self, task: Task, rows: NodeRows) -> Reasons:
-        """Nobody on the node holds a port that the task wants."""
-        self._sync()
+    def filter(self, task: Task, rows: NodeRows) -> Reasons | None:
+        """No task on the node holds a port that the task wants."""
         wanted = ports_of(task.klass)
+        if not wanted:
+            return None
+        self._sync()
         out = np.zeros(self.table.size, dtype=np.int32)
         if len(rows) < len(self._rows):
             busy = [r for r in rows.index.tolist() if r in self._rows and clash(wanted, self._rows[r])]

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.affinity.neighbours import Neighbours
-from pumice.engine.matching import selection_key, toleration_key
 from pumice.engine.rows import NodeRows
-from pumice.engine.scope import Scope
+from pumice.engine.scope import Scope, skip_unless
 from pumice.engine.views import same_class
 from pumice.framework.arguments import Argument, Arguments
 from pumice.framework.plugin import Plugin
@@ -22,8 +21,8 @@ from pumice.model.task import Task
 from pumice.plugins.predicates import fixed_filters as fixed
 from pumice.plugins.predicates.affinity_filter import PodAffinityFilter
 from pumice.plugins.predicates.devices import Devices
-from pumice.plugins.predicates.one_domain import OneDomain, has_topology_key, job_confined
-from pumice.plugins.predicates.ports import HostPorts, has_ports
+from pumice.plugins.predicates.one_domain import OneDomain, job_confined
+from pumice.plugins.predicates.ports import HostPorts
 from pumice.plugins.predicates.spread import HardSpread, has_hard_spread
 from pumice.plugins.predicates.task_claims import has_claims
 from pumice.plugins.predicates.volumes import Volumes
@@ -82,23 +81,22 @@ class Predicates(Plugin):
         self._made_for = frozenset(used)
         add = ssn.add_batch_predicate_fn
         name, static = self.name, Scope.STATIC
-        add(name, room_for_a_pod, scope=Scope.NODE, key=same_class, also=True, amounts_only=True)
-        add(name, fixed.not_cordoned, scope=static, key=same_class, static_key=toleration_key, also=True)
+        add(name, room_for_a_pod, scope=Scope.NODE, key=same_class)
+        add(name, fixed.not_cordoned, scope=static, key=same_class)
         if self._on["NodeAffinity"] and Feature.NODE_SELECTION in used:
-            wants = fixed.has_node_selection
-            add(name, fixed.selected, scope=static, key=same_class, static_key=selection_key, applies=wants, also=True)
+            add(name, fixed.selected, scope=static, key=same_class)
         if self._on["TaintToleration"]:
-            add(name, fixed.tolerating, scope=static, key=same_class, static_key=toleration_key, also=True)
+            add(name, fixed.tolerating, scope=static, key=same_class)
         if self._on["NodePorts"] and Feature.HOST_PORTS in used:
             ports = HostPorts.kept(ssn.runtime.kept, ssn.state.table)
-            add(name, ports.filter, scope=Scope.NODE, key=same_class, applies=has_ports, also=True)
+            add(name, ports.filter, scope=Scope.NODE, key=same_class)
         if Feature.NEIGHBOURS in used:
             self._add_neighbours(ssn)
         if Feature.VOLUME_CLAIMS in used:
             self._add_volumes(ssn)
         if Feature.GROUP_DOMAIN in used:
             domain = OneDomain(ssn)
-            add(name, domain.filter, key=job_confined, applies=has_topology_key, also=True)
+            add(name, domain.filter, key=job_confined)
             ssn.add_subset_nodes_fn(name, domain.sets)
         if self.counts_devices and not used.isdisjoint(_OF_DEVICES):
             self._add_devices(ssn)
@@ -113,7 +111,7 @@ class Predicates(Plugin):
         volumes = Volumes.kept(ssn.runtime.kept, ssn.state)
         volumes.promised = ssn.memory.setdefault("volumes", {})
         volumes.forget_settled()
-        add = partial(ssn.add_batch_predicate_fn, self.name, applies=has_claims, also=True)
+        add = partial(ssn.add_batch_predicate_fn, self.name, key=skip_unless(has_claims))
         add(volumes.once_pod.filter)
         if self._on["NodeVolumeLimits"]:
             add(volumes.attachments.filter)
@@ -132,7 +130,7 @@ class Predicates(Plugin):
         devices.forget_settled()
         devices.offer()
         ssn.prepare_binds(devices.choices)
-        ssn.add_batch_predicate_fn(self.name, devices.filter, applies=devices.wanted, also=True)
+        ssn.add_batch_predicate_fn(self.name, devices.filter, key=skip_unless(devices.wanted))
         ssn.add_event_handler(EventHandler(devices.placed, devices.taken_back, devices.placed_many))
 
     def _add_neighbours(self, ssn: Session) -> None:
@@ -147,10 +145,10 @@ class Predicates(Plugin):
         add = ssn.add_batch_predicate_fn
         if self._on["PodAffinity"]:
             affinity = PodAffinityFilter(index)
-            add(self.name, affinity.filter, key=affinity.unwelcome, applies=affinity.applies, also=True)
+            add(self.name, affinity.filter, key=affinity.key)
         if self._on["PodTopologySpread"]:
             spread = HardSpread(index)
-            add(self.name, spread.filter, applies=has_hard_spread, also=True)
+            add(self.name, spread.filter, key=skip_unless(has_hard_spread))
 
 
 def room_for_a_pod(_: Task | None, rows: NodeRows) -> Reasons | None:

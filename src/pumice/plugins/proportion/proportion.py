@@ -32,10 +32,10 @@ class Proportion(Plugin):
         self.on_session_reopen(ssn)
         ssn.add_queue_order_key_fn(self.name, self._order)
         ssn.add_overused_fn(self.name, self._overused)
-        ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room)
+        ssn.add_allocatable_fn(self.name, self._allocatable, max_tasks=self._max_tasks)
         ssn.add_preemptive_fn(self.name, self._preemptive, key=same_class)
         ssn.add_reclaimable_fn(self.name, self._reclaimable)
-        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=self._same_question, lasting=True)
+        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=self._same_question)
         ssn.add_job_enqueued_fn(self.name, self._enqueued)
 
     def on_session_reopen(self, ssn: Session) -> bool:
@@ -98,7 +98,7 @@ class Proportion(Plugin):
     def _insufficient(self, queue: Queue, request: quota.Items, own: quota.Ledger) -> Verdict:
         return StandsNow(queue, self._filling, queue.held.amounts).insufficient(request, own)
 
-    def _room(self, queue: Queue, task: Task) -> int:
+    def _max_tasks(self, queue: Queue, task: Task) -> int:
         if not quota.is_open(queue):
             return 0
         return quota.room(self._filling.deserved(queue), queue.held.amounts, task.klass.items)
