@@ -12,6 +12,7 @@ from typing import Any, Final, get_args, get_origin
 from pumice.framework.arguments import Argument
 from pumice.framework.docs import Who, points_table
 from pumice.framework.points import FLAGS, POINTS, OnFailure, Point, table
+from pumice.framework.points.examples import example_of
 from pumice.framework.points.point import HINTS
 from pumice.framework.registry import Registry
 from pumice.scheduler.assembly import who
@@ -32,7 +33,8 @@ def points_page(who: Who) -> str:
         "# Extension points\n",
         "Made from `pumice/framework/points/table.py` by `tools/write_points.py`. Register with\n"
         "`ssn.add_<name>_fn(name, fn)`, or give your plugin a method of the point's name.\n"
-        "`pumice plugin points` shows the same on the command line.\n",
+        "`pumice plugin points` shows the same on the command line. The examples take their names from\n"
+        "`from pumice import …`, and `np` is NumPy.\n",
         "## How answers combine\n",
         "| rule | meaning |\n|---|---|",
         *(f"| {name} | {text} |" for name, text in rules.items()),
@@ -99,7 +101,8 @@ def _section(p: Point[..., Any, Any], who: Who) -> str:
     ]
     if who.answers.get(p.name):
         facts.append(f"answered by: {who.answered(p.name)}")
-    return f"### {p.name}\n\n{p.contract}\n\n" + "\n".join(f"- {fact}" for fact in facts) + "\n"
+    told = "\n".join(f"- {fact}" for fact in facts)
+    return f"### {p.name}\n\n{p.contract}\n\n{told}\n\n```python\n{example_of(p.name)}```\n"
 
 
 def _points_of(flag: str) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pumice.framework.plugin import Action, Argument, ArgumentMap, Arguments, Event, EventHandler, Plugin
     from pumice.framework.registry import register_plugin_builder
     from pumice.framework.session.session import Session
-    from pumice.model.job import Job
+    from pumice.model.job import Job, SubJob
     from pumice.model.node import Node
     from pumice.model.queue import Queue
     from pumice.model.reason import Unfit, Verdict, reason_id, reject
@@ -46,6 +46,7 @@ __all__ = [
     "Session",
     "SimScenario",
     "Study",
+    "SubJob",
     "Task",
     "TaskStatus",
     "Unfit",
@@ -70,7 +71,7 @@ _HOME = {
     "pumice.framework.plugin": ("Action", "Argument", "ArgumentMap", "Arguments", "Event", "EventHandler", "Plugin"),
     "pumice.framework.registry": ("register_plugin_builder",),
     "pumice.framework.session.session": ("Session",),
-    "pumice.model.job": ("Job",),
+    "pumice.model.job": ("Job", "SubJob"),
     "pumice.model.node": ("Node",),
     "pumice.model.queue": ("Queue",),
     "pumice.model.reason": ("Unfit", "Verdict", "reason_id", "reject"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from cli_runs import DEMO_CONF, Pumice
 from pumice.cli.plugin import question
 from pumice.framework.points import POINTS, Point
 
+ROOT = Path(__file__).parents[2]
 GOOD = 'actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n'
 
 
@@ -43,6 +45,47 @@ def test_a_point_is_shown_with_its_contract(pumice: Pumice) -> None:
 def test_the_list_of_points_says_what_each_asks(pumice: Pumice) -> None:
     listed = " ".join(pumice("plugin", "points").out.split())
     assert [p.name for p in POINTS.values() if f"{p.name} {question(p)[:60].rpartition(' ')[0]}" not in listed] == []
+
+
+def test_the_list_of_points_fits_100_columns(pumice: Pumice) -> None:
+    assert max(map(len, pumice("plugin", "points").out.splitlines())) <= 100
+
+
+def test_a_point_is_shown_with_its_example(pumice: Pumice) -> None:
+    assert (
+        "    def victim_filter(self, pending: Job, victim: Job) -> bool:"
+        in pumice("plugin", "points", "victim_filter").out
+    )
+    assert pumice("plugin", "points", "-o", "json").data[0]["example"].startswith("class MyPlugin(Plugin):")
+
+
+@pytest.mark.parametrize(
+    ("word", "page"),
+    [
+        ("AllocateFunc", "plugin-development.md#event-handlers"),
+        ("DeallocateFunc", "plugin-development.md#event-handlers"),
+        ("EventHandler", "plugin-development.md#event-handlers"),
+        ("AddEventHandler", "plugin-development.md#event-handlers"),
+        ("OnSessionOpen", "plugin-development.md#the-interface"),
+        ("on_session_close", "plugin-development.md#the-interface"),
+        ("New", "plugin-development.md#a-plugin-in-five-steps"),
+        ("RegisterPluginBuilder", "plugin-development.md#a-plugin-in-five-steps"),
+        ("Arguments", "plugin-development.md#arguments"),
+        ("bindVerb", "extender.md"),
+    ],
+)
+def test_a_word_that_is_no_point_leads_to_its_page(pumice: Pumice, word: str, page: str) -> None:
+    said = pumice("plugin", "points", word, code=1).err
+    assert f"{word!r} is no extension point" in said
+    path, _, anchor = f"docs/{'' if page.startswith('extender') else 'guides/'}{page}".partition("#")
+    assert f"see {path}" in said
+    headings = re.findall(r"^#+ (.+)$", (ROOT / path).read_text(), flags=re.MULTILINE)
+    assert anchor in ["", *(heading.lower().replace(" ", "-") for heading in headings)]
+
+
+@pytest.mark.parametrize(("verb", "point"), [("QueueOverused", "overused"), ("jobReadyVerb", "job_ready")])
+def test_a_verb_of_the_extender_leads_to_its_point(pumice: Pumice, verb: str, point: str) -> None:
+    assert pumice("plugin", "points", verb, "-o", "json").data["name"] == point
 
 
 @pytest.mark.parametrize("point", POINTS.values(), ids=lambda point: point.name)

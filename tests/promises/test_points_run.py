@@ -5,18 +5,25 @@ Enumerates every point of the table: its rule, what holds when nobody answers, i
 
 from __future__ import annotations
 
+import functools
 import re
+import typing
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import pumice
+from pumice import Arguments
+from pumice.framework.loading import check_class
 from pumice.framework.points import POINTS, OnFailure, Point, rules
 from pumice.framework.points import table as t
+from pumice.framework.points.examples import example_of
 from pumice.framework.session.opened import PluginEntry
 from pumice.framework.session.session import Session
 from pumice.model.reason import Unfit, Verdict, reason_id
@@ -43,13 +50,15 @@ def asked(ssn: Session, point: str) -> Any:
     nodes = [ssn.nodes["n1"], ssn.nodes["n2"]]
     q1, q2 = ssn.queues["q1"], ssn.queues["q2"]
     whole, other = a.whole(), b.whole()
+    clusters = (SimpleNamespace(name="x"), SimpleNamespace(name="y"))
+    plan = SimpleNamespace(job=a, recorded=(tasks,), scenario=lambda pieces: pieces)
     arguments: dict[str, tuple[Any, ...]] = {
         "job_order": (a, b),
         "task_order": tuple(tasks),
         "queue_order": (q1, q2),
         "victim_queue_order": (q1, q2, q1),
         "sub_job_order": (whole, other),
-        "cluster_order": ("x", "y"),
+        "cluster_order": clusters,
         "pre_predicate": (tasks[0],),
         "batch_predicate": (tasks[0], nodes),
         "node_order": (tasks[0], nodes[0]),
@@ -59,7 +68,7 @@ def asked(ssn: Session, point: str) -> Any:
         "hyper_node_gradient_for_sub_job": (whole, "h", "Allocate"),
         "best_node": (tasks[0], {"n1": 1.0, "n2": 2.0}),
         "gpu_order": (tasks[0], nodes[0], "0"),
-        "node_pre_order": (tasks[0], None),
+        "node_pre_order": (tasks[0], nodes),
         "subset_nodes": (a, None, tasks, nodes),
         "sub_job_ready": (a, whole),
         "sub_job_pipelined": (a, whole),
@@ -69,19 +78,19 @@ def asked(ssn: Session, point: str) -> Any:
         "preemptive": (q1, tasks),
         "victim_tasks": (tasks,),
         "victim_filter": (a, b),
-        "scenario_validator": ("plan",),
-        "queue_claim_order": ("x", "y"),
-        "sub_group_order": ("x", "y"),
+        "scenario_validator": (plan,),
+        "queue_claim_order": (SimpleNamespace(queue=q1), SimpleNamespace(queue=q2)),
+        "sub_group_order": clusters,
         "job_within_capacity": (a, tasks),
         "job_within_quota": (a, tasks),
         "task_within_capacity": (tasks[0], nodes[0]),
         "victim_invariant_pre_predicate": (tasks[0],),
         "reclaim_victim_filter": (a, b),
         "preempt_victim_filter": (a, b),
-        "reclaim_scenario_validator": ("plan",),
-        "preempt_scenario_validator": ("plan",),
+        "reclaim_scenario_validator": (plan,),
+        "preempt_scenario_validator": (plan,),
         "on_job_solution_start": (),
-        "scenario_generator": ("context",),
+        "scenario_generator": (plan,),
         "overused": (q1,),
         "allocatable": (q1, tasks[0]),
         "target_job": ([a, b],),
@@ -112,6 +121,35 @@ def test_every_point_can_be_asked_by_its_name() -> None:
     ssn = world()
     for point in POINTS:
         asked(ssn, point)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_the_example_of_a_point_answers_it(point: str) -> None:
+    """As it is printed: made into a plugin, opened, asked once."""
+    names = {name: getattr(pumice, name) for name in pumice.__all__}
+    names |= {name: getattr(typing, name) for name in ("Any", "Iterator", "Mapping", "Sequence")}
+    exec(compile(f"from __future__ import annotations\n{example_of(point)}", point, "exec"), {**names, "np": np}, names)
+    check_class(names["MyPlugin"])
+    told: list[str] = []
+
+    def counted(fn: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(fn)
+        def answer(*args: Any) -> Any:
+            told.append(point)
+            return fn(*args)
+
+        return answer
+
+    setattr(names["MyPlugin"], point, counted(vars(names["MyPlugin"])[point]))
+    ssn = world("my-plugin")
+    if point == "node_reduce":
+        _with_map_of(ssn, "my-plugin")
+    ssn.open_plugin(names["MyPlugin"](Arguments()))
+    answer = asked(ssn, point)
+    if isinstance(answer, Iterator):
+        list(answer)
+    assert told
+    assert ssn.errors == []
 
 
 # -- nobody ---------------------------------------------------------------------------------------------------------
@@ -152,7 +190,11 @@ def test_what_holds_when_nobody_answers_is_executed(point: Point[..., Any, Any])
 
 
 def _with_map(ssn: Session) -> None:
-    ssn.add_node_map_fn("p", lambda task, node: 1.0)
+    _with_map_of(ssn, "p")
+
+
+def _with_map_of(ssn: Session, plugin: str) -> None:
+    ssn.add_node_map_fn(plugin, lambda task, node: 1.0)
 
 
 # -- failure policy -------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -212,16 +211,8 @@ def _points(name: str | None, as_data: bool) -> None:
     if as_data:
         render.data([_point_data(p, users) for p in POINTS.values()])
         return
-    render.table(
-        ["POINT", "WHAT IS ASKED", "RULE", "FLAG", "ASKED BY"],
-        [
-            (p.name, question(p), p.rule.name, p.flag or "-", _asked(users.asks.get(p.name, ())))
-            for p in POINTS.values()
-        ],
-        wrap=["WHAT IS ASKED"],
-        text="WHAT IS ASKED",
-        spare=["ASKED BY", "FLAG", "RULE"],
-    )
+    rows = [(p.name, question(p)) for p in POINTS.values()]
+    render.table(["POINT", "WHAT IS ASKED"], rows, wrap=["WHAT IS ASKED"], text="WHAT IS ASKED")
 
 
 def find(name: str) -> Point[..., Any, Any]:
@@ -236,9 +227,39 @@ def find(name: str) -> Point[..., Any, Any]:
     for point in POINTS.values():
         if wanted in (point.name.replace("_", ""), point.go.casefold().removesuffix("fn")):
             return point
+    if (carried := _carried(wanted)) is not None:
+        return carried
+    if told := _ELSEWHERE.get(wanted.removesuffix("verb")):
+        raise InvalidInput(f"{name!r} is no extension point: {told}")
     near = nearest(name, POINTS)
     hint = f"; did you mean {near!r}?" if near else "; `pumice plugin points` lists them"
     raise InvalidInput(f"no extension point named {name!r}{hint}")
+
+
+_GUIDE = "see docs/guides/plugin-development.md#"
+_HANDLERS = f"placements are told to an event handler, {_GUIDE}event-handlers"
+_INTERFACE = f"it is a part of every plugin, {_GUIDE}the-interface"
+_ELSEWHERE = {
+    **dict.fromkeys(("allocatefunc", "deallocatefunc", "eventhandler", "event", "allocate", "deallocate"), _HANDLERS),
+    **dict.fromkeys(("onsessionopen", "onsessionclose", "name", "plugin"), _INTERFACE),
+    **dict.fromkeys(
+        ("new", "registerpluginbuilder", "pluginbuilder"), f"it makes a plugin known, {_GUIDE}a-plugin-in-five-steps"
+    ),
+    **dict.fromkeys(("arguments", "argument"), f"a class declares its arguments, {_GUIDE}arguments"),
+    "bind": "it is a verb of the extender, see docs/extender.md",
+}
+"""Words of the guides that are no points -> the page about them."""
+
+
+def _carried(verb: str) -> Point[..., Any, Any] | None:
+    """Return the point that a verb of the extender carries, such as queueOverused."""
+    from pumice.extender.protocol import VERBS
+    from pumice.framework.points import POINTS
+
+    names = (
+        name for known, found in VERBS.items() if known.casefold() == verb.removesuffix("verb") for name in found.points
+    )
+    return next((POINTS[name] for name in names if name in POINTS), None)
 
 
 def question(point: Point[..., Any, Any]) -> str:
@@ -247,6 +268,8 @@ def question(point: Point[..., Any, Any]) -> str:
 
 
 def _point_data(point: Point[..., Any, Any], users: Who) -> dict[str, Any]:
+    from pumice.framework.points.examples import example_of
+
     return {
         "name": point.name,
         "go": point.go,
@@ -259,16 +282,13 @@ def _point_data(point: Point[..., Any, Any], users: Who) -> dict[str, Any]:
         "asked": list(users.asks.get(point.name, ())),
         "contract": point.contract,
         "origin": point.origin,
+        "example": example_of(point.name),
     }
 
 
-def _asked(asked: Sequence[str]) -> str:
-    if not asked:
-        return "no action"
-    return ", ".join(asked[:3]) + (f" +{len(asked) - 3}" if len(asked) > 3 else "")
-
-
 def _show_point(point: Point[..., Any, Any], users: Who) -> None:
+    from pumice.framework.points.examples import example_of
+
     render.heading(point.name, f"{point.go}, from {point.origin}")
     render.line()
     render.paragraph(point.contract, indent=2)
@@ -285,3 +305,6 @@ def _show_point(point: Point[..., Any, Any], users: Who) -> None:
             ("answered by", users.answered(point.name)),
         ],
     )
+    render.line()
+    for line in example_of(point.name).splitlines():
+        render.line(f"    {line}".rstrip())

@@ -117,7 +117,7 @@ if TYPE_CHECKING:
             raise NotImplementedError
 
         def batch_predicate(self, task: Task, rows: NodeRows, /) -> Fits:
-            """As predicate, for many nodes at once: one truth value or reason number (reason_id) per row."""
+            """As predicate, for many nodes at once."""
             raise NotImplementedError
 
         def node_order(self, task: Task, node: Node, /) -> float:
@@ -129,7 +129,7 @@ if TYPE_CHECKING:
             raise NotImplementedError
 
         def node_map(self, task: Task, node: Node, /) -> float:
-            """Half of a two-step score: a whole number per node, for node_reduce to edit."""
+            """A whole number for each node, half of a two-step score."""
             raise NotImplementedError
 
         def node_reduce(self, task: Task, scores: dict[str, float], /) -> Mapping[str, float] | None:
@@ -177,7 +177,7 @@ if TYPE_CHECKING:
             raise NotImplementedError
 
         def sub_job_ready(self, sub_job: SubJob, /) -> Said:
-            """As job_ready for a sub-job; jobs without policies are asked as a whole."""
+            """As job_ready, for a sub-job."""
             raise NotImplementedError
 
         def job_pipelined(self, job: Job, /) -> Vote:
@@ -205,15 +205,15 @@ if TYPE_CHECKING:
             raise NotImplementedError
 
         def preemptable(self, preemptor: Task, tasks: list[Task], /) -> Victims:
-            """Who may be preempted for the task?"""
+            """Which tasks may be preempted for the task?"""
             raise NotImplementedError
 
         def reclaimable(self, reclaimer: Task, tasks: list[Task], /) -> Victims:
-            """Who may be reclaimed for the task?"""
+            """Which tasks may be reclaimed for the task?"""
             raise NotImplementedError
 
         def unified_evictable(self, context: Any, tasks: list[Task], /) -> Victims:
-            """Who may be evicted by the gang actions?"""
+            """Which tasks may the gang actions evict?"""
             raise NotImplementedError
 
         def preemptive(self, queue: Queue, tasks: list[Task], /) -> Said:
@@ -221,7 +221,7 @@ if TYPE_CHECKING:
             raise NotImplementedError
 
         def victim_tasks(self, tasks: list[Task], /) -> Sequence[Task]:
-            """Which running tasks should go although nobody waits for their room?"""
+            """Which running tasks should go, even if no task needs their room?"""
             raise NotImplementedError
 
         def victim_filter(self, pending_job: Job, victim_job: Job, /) -> Said:
@@ -249,7 +249,7 @@ if TYPE_CHECKING:
             raise NotImplementedError
 
         def job_within_quota(self, job: Job, tasks: list[Task], /) -> Said:
-            """Do the quotas of the job's queues let a job that cannot be evicted have these tasks?"""
+            """Do the queues' quotas let a non-preemptible job have these tasks?"""
             raise NotImplementedError
 
         def task_within_capacity(self, task: Task, node: Node, /) -> Said:
@@ -277,7 +277,7 @@ if TYPE_CHECKING:
             raise NotImplementedError
 
         def on_job_solution_start(self) -> object:
-            """Told before victims are looked for on behalf of a job that may reclaim."""
+            """Told before victims are looked for, for a job that may reclaim."""
             raise NotImplementedError
 
         def scenario_generator(self, context: Any, /) -> Any:

@@ -184,7 +184,7 @@ BATCH_PREDICATE = Point(
         "scope",
         "key",
     ),
-    contract="As predicate, for many nodes at once: one truth value or reason number (reason_id) per row.",
+    contract="As predicate, for many nodes at once. One truth value or reason number (reason_id) per row.",
 )
 NODE_ORDER = Point(
     "node_order",
@@ -232,7 +232,7 @@ NODE_MAP = Point(
     go="NodeMapFn",
     signature="(task, node) -> float",
     flag="enableNodeOrder",
-    contract="Half of a two-step score: a whole number per node, for node_reduce to edit.",
+    contract="A whole number for each node, half of a two-step score. node_reduce edits it.",
 )
 NODE_REDUCE: Point[[Task, dict[str, float]], Mapping[str, float] | None, dict[str, float] | None] = Point(
     "node_reduce",
@@ -354,7 +354,7 @@ SUB_JOB_READY = Point(
     go="SubJobReadyFn",
     signature="(sub_job) -> bool",
     flag="enabledSubJobReady",
-    contract="As job_ready for a sub-job; jobs without policies are asked as a whole.",
+    contract="As job_ready, for a sub-job. Jobs without policies are asked as a whole.",
 )
 JOB_PIPELINED = Point(
     "job_pipelined",
@@ -437,7 +437,7 @@ PREEMPTABLE: Point[[Task, Sequence[Task]], Victims, list[Task] | None] = Point(
         "profile",
         "admits",
     ),
-    contract="Who may be preempted for the task? None abstains.",
+    contract="Which tasks may be preempted for the task? None abstains.",
 )
 RECLAIMABLE: Point[[Task, Sequence[Task]], Victims, list[Task] | None] = Point(
     "reclaimable",
@@ -453,7 +453,7 @@ RECLAIMABLE: Point[[Task, Sequence[Task]], Victims, list[Task] | None] = Point(
         "profile",
         "admits",
     ),
-    contract="Who may be reclaimed for the task? None abstains.",
+    contract="Which tasks may be reclaimed for the task? None abstains.",
 )
 UNIFIED_EVICTABLE: Point[[Any, Sequence[Task]], Victims, list[Task] | None] = Point(
     "unified_evictable",
@@ -464,7 +464,7 @@ UNIFIED_EVICTABLE: Point[[Any, Sequence[Task]], Victims, list[Task] | None] = Po
     go="UnifiedEvictableFn",
     signature="(context, [task]) -> [victim] or (victims, vote)",
     switch=_VICTIMS,
-    contract="Who may be evicted by the gang actions?",
+    contract="Which tasks may the gang actions evict?",
 )
 PREEMPTIVE = Point(
     "preemptive",
@@ -488,7 +488,7 @@ VICTIM_TASKS: Point[[Sequence[Task]], Sequence[Task], Sequence[Task]] = Point(
     signature="([task]) -> [victim]",
     flag="enabledVictim",
     plural=True,
-    contract="Which running tasks should go although nobody waits for their room?",
+    contract="Which running tasks should go, even if no task needs their room?",
 )
 VICTIM_FILTER = Point(
     "victim_filter",
@@ -548,7 +548,7 @@ CAN_RECLAIM_RESOURCES = Point(
     go="CanReclaimResourcesFn",
     signature="(job) -> bool",
     origin="KAI",
-    contract="May the job have others make room for it? Nobody reclaims if nobody answers.",
+    contract="May the job have others make room for it? If no plugin answers, no job reclaims.",
 )
 JOB_WITHIN_CAPACITY = Point(
     "job_within_capacity",
@@ -570,7 +570,7 @@ JOB_WITHIN_QUOTA = Point(
     go="IsNonPreemptibleJobOverQueueQuotaFn",
     signature="(job, [task]) -> bool",
     origin="KAI",
-    contract="Do the quotas of the job's queues let a job that cannot be evicted have these tasks?",
+    contract="Do the queues' quotas let a non-preemptible job have these tasks?",
 )
 TASK_WITHIN_CAPACITY = Point(
     "task_within_capacity",
@@ -647,7 +647,7 @@ ON_JOB_SOLUTION_START: Point[[], object, None] = Point(
     go="OnJobSolutionStartFn",
     signature="() -> None",
     origin="KAI",
-    contract="Told before victims are looked for on behalf of a job that may reclaim.",
+    contract="Told before victims are looked for, for a job that may reclaim.",
 )
 SCENARIO_GENERATOR: Point[[Any], Any, list[Any]] = Point(
     "scenario_generator",
