@@ -112,7 +112,7 @@ def test_a_command_that_does_not_exist_is_named_with_the_nearest(pumice: Pumice)
 
 
 @pytest.mark.parametrize(
-    "words", [["cycle", str(DEMO), "--conf", str(DEMO_CONF)], ["points", "-o", "json"], ["run", "-h"]]
+    "words", [["cycle", str(DEMO), "--conf", str(DEMO_CONF)], ["plugin", "points", "-o", "json"], ["run", "-h"]]
 )
 @pytest.mark.part(9)
 def test_a_reader_that_stops_reading_is_no_error(words: list[str]) -> None:
@@ -138,7 +138,7 @@ def test_a_terminal_with_few_signs_gets_what_it_can_show(words: list[object], si
     ("output", "code", "said"),
     [(">&-", 0, ""), ("> /dev/full", 1, "error: what is printed cannot be written: No space left on device\n")],
 )
-@pytest.mark.parametrize("words", [f"cycle {DEMO} --conf {DEMO_CONF}", "plugins", "points -o json"])
+@pytest.mark.parametrize("words", [f"cycle {DEMO} --conf {DEMO_CONF}", "plugin list", "plugin points -o json"])
 @pytest.mark.part(9)
 def test_output_that_nobody_takes_is_no_traceback(words: str, output: str, code: int, said: str) -> None:
     ran = subprocess.run(f"{PUMICE} {words} {output}", shell=True, capture_output=True, text=True, check=False)

@@ -54,7 +54,7 @@ RUNS: dict[str, tuple[list[object], Check]] = {
         lambda d: d["recommended"] is False and d["configurations"] == 2,
     ),
     "plan": (
-        [GUIDE, "--group", "gpu-a100", "--goal", "wait.p95 < 1h", "--between", "1..3", "--seeds", "1"],
+        [GUIDE, "--group", "gpu-a100", "--goal", "wait.p95 < 1h", "--between", "1..3", "--seeds", "1..22"],
         lambda d: d["answer"] is not None,
     ),
     "trace": (["{jobs.csv}"], lambda d: d["format"] == "native" and d["total"][1] == 1),
@@ -83,7 +83,7 @@ RUNS: dict[str, tuple[list[object], Check]] = {
     "status": (["--from", DEMO], lambda d: "research/llama" in {j["job"] for j in d}),
     "conf check": ([DEMO_CONF], lambda d: isinstance(d, (list, dict))),
     "conf explain": ([DEMO_CONF], lambda d: "predicate" in json.dumps(d)),
-    "plugin": (["new", "rack", "--dir", "{new}"], lambda d: d["folder"].endswith("rack") and len(d["files"]) == 7),
+    "plugin": (["new", "rack", "--dir", "{new}"], lambda d: d["folder"].endswith("rack") and len(d["files"]) == 8),
 }
 TALKING = {"extender serve", "extender check", "extender record", "extender replay"}
 """Commands that talk to each other, in a test of their own."""

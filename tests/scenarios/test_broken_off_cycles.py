@@ -28,7 +28,7 @@ MOMENTS: list[tuple[type, str]] = [
     (ClusterState, "assume"),
     (ClusterState, "set_phase"),
     (ClusterState, "end_session"),
-    (Orders, "backlog"),
+    (Orders, "pending"),
     (Session, "close_plugins"),
     (Binds, "binder_of"),
     (Outcome, "settle"),

@@ -15,7 +15,6 @@ import typer
 
 from pumice.cli.commands import PumiceCommand
 from pumice.cli.usage import WrongUsage
-from pumice.config.problems import nearest
 
 if TYPE_CHECKING:
     from pumice.config.settings import AnySettings
@@ -168,6 +167,8 @@ def rewrite(
                 at += 1
             warnings.append(f"{name}: {idle[name]}")
         else:
+            from pumice.config.problems import nearest  # imports YAML, which parsing of flags does not need
+
             near = nearest(f"--{name.lstrip('-')}", switches | values | set(idle))
             raise WrongUsage(f"{name}: there is no such flag" + (f"; did you mean {near}?" if near else ""))
     return out, warnings

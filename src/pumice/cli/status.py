@@ -369,7 +369,7 @@ def _list_queues(queues: list[Standing], *, wide: bool) -> None:
             named, once = [""], [""] * len(once)
         if not queue.shares:
             rows.append([*named, *("-",) * 5, *once])
-    render.table([*columns, *more], rows, names=["QUEUE"], spare=["PARENT", "JOBS WAIT"] if wide else ["JOBS WAIT"])
+    render.table([*columns, *more], rows, names=["QUEUE"], spare=[*more[::-1], "JOBS WAIT", "AT MOST"])
 
 
 # -- one of them ----------------------------------------------------------------------------------------------------
