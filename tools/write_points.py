@@ -11,8 +11,8 @@ from typing import Any, Final, get_args, get_origin
 
 from pumice.framework.arguments import Argument
 from pumice.framework.docs import Who, points_table
+from pumice.framework.point_examples import example_of
 from pumice.framework.points import FLAGS, POINTS, OnFailure, Point, table
-from pumice.framework.points.examples import example_of
 from pumice.framework.points.point import HINTS
 from pumice.framework.registry import Registry
 from pumice.scheduler.assembly import who

@@ -11,6 +11,7 @@ from kai_worlds import random_case
 from test_laws_of_kai import conf_of, look
 
 from effort import WHOLE
+from pumice.framework.arguments import Arguments
 from pumice.kai.plugins.minruntime import MinRuntime
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.stage import ACTIVE, TaskStage
@@ -114,9 +115,8 @@ def _would_be_satisfied(member: Member, active: set[str]) -> bool:
 @pytest.mark.parametrize("action", ["reclaim", "preempt"])
 def test_who_has_just_begun_keeps_its_minimum(seed: int, compat: str | None, action: str) -> None:
     def wrong(world: KaiWorld) -> list[str]:
-        plugin = MinRuntime.__new__(MinRuntime)
-        plugin._preempt = plugin._reclaim = 0.0
-        plugin._method, plugin._known = "lca", {}
+        plugin = MinRuntime(Arguments())
+        plugin._known = {}
         winners, found = helped(world), []
         for job in {id(t.job): t.job for t in evicted(world)}.values():
             times = [

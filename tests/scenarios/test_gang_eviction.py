@@ -45,7 +45,7 @@ class Counting(Plugin):
 
 
 def evict(scenario: Scenario, action: str = "gangpreempt", plugins: Any = PLUGINS, **arguments: object) -> Scenario:
-    tiers = [{"plugins": [scenario._entry(p) for p in tier]} for tier in plugins]
+    tiers = [{"plugins": [p if isinstance(p, dict) else {"name": p} for p in tier]} for tier in plugins]
     configurations = [{"name": action, "arguments": arguments}]
     scenario.run(conf={"actions": f"enqueue, allocate, {action}", "tiers": tiers, "configurations": configurations})
     return scenario

@@ -268,7 +268,7 @@ def question(point: Point[..., Any, Any]) -> str:
 
 
 def _point_data(point: Point[..., Any, Any], users: Who) -> dict[str, Any]:
-    from pumice.framework.points.examples import example_of
+    from pumice.framework.point_examples import example_of
 
     return {
         "name": point.name,
@@ -287,7 +287,7 @@ def _point_data(point: Point[..., Any, Any], users: Who) -> dict[str, Any]:
 
 
 def _show_point(point: Point[..., Any, Any], users: Who) -> None:
-    from pumice.framework.points.examples import example_of
+    from pumice.framework.point_examples import example_of
 
     render.heading(point.name, f"{point.go}, from {point.origin}")
     render.line()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +32,7 @@ def plays(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     made: list[float] = []
     play = ranges.when_all
 
-    def counted(scene: Any, learned: Any) -> dict[str, WhenAnswer]:
+    def counted(scene: Any, learned: Any) -> Mapping[str, WhenAnswer]:
         made.append(scene.now)
         return play(scene, learned)
 

@@ -33,10 +33,8 @@ def read(verb: p.Verb[Any], dialect: str = "", **fields: Any) -> dict[str, Any]:
     [
         (p.PREDICATE, b'{"task": {"UID": "u"}, "node": {"Name": "n"}}', "volcano"),
         (p.PREDICATE, b'{"task": {"uid": "u"}, "node": {"name": "n"}}', "documented"),
-        (p.PREDICATE, b'{"task": {"uid": "u", "UID": "u"}}', "both"),
         (p.ON_SESSION_OPEN, b'{"Jobs": {}, "Nodes": {}, "Queues": {}}', "volcano"),
         (p.ON_SESSION_OPEN, b'{"snapshot": {}}', "documented"),
-        (p.ON_SESSION_OPEN, b'{"snapshot": {}, "Jobs": {}}', "both"),
         (p.JOB_ORDER, b'{"jobs": [{"UID": "u"}]}', "volcano"),
         (p.JOB_ORDER, b'{"jobs": []}', "documented"),
         (p.JOB_ORDER, b'{"jobs": null}', "documented"),

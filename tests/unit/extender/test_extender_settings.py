@@ -22,7 +22,7 @@ def test_without_arguments_the_extender_is_off() -> None:
     settings = _read()
     assert settings.transport is None
     assert settings.verbs == {}
-    assert settings.dialect == "both"
+    assert settings.dialect == ""
     assert settings.scope is Scope.SESSION
     assert settings.ignorable is False
 

@@ -59,9 +59,8 @@ def _nodes(writer: QuestionWriter, state: ClusterState, extra: list[int] | None 
     return {node.get("name") or node["Name"]: node for node in told}
 
 
-@pytest.mark.parametrize("dialect", ["documented", "both"])
-def test_a_placement_shows_in_the_next_question(state: ClusterState, dialect: str) -> None:
-    writer = QuestionWriter(dialect)
+def test_a_placement_shows_in_the_next_question(state: ClusterState) -> None:
+    writer = QuestionWriter("documented")
     assert _nodes(writer, state)["n2"]["used"]["cpu"] == 0
     state.set_status(state.tasks["uid-wait"], TaskStatus.ALLOCATED, state.nodes["n2"])
     after = _nodes(writer, state)
@@ -69,21 +68,19 @@ def test_a_placement_shows_in_the_next_question(state: ClusterState, dialect: st
     assert after["n1"]["used"]["cpu"] == 0.5
 
 
-@pytest.mark.parametrize("dialect", ["volcano", "both"])
-def test_new_labels_of_a_running_pod_show_in_the_next_question(state: ClusterState, dialect: str) -> None:
-    writer = QuestionWriter(dialect)
+def test_new_labels_of_a_running_pod_show_in_the_next_question(state: ClusterState) -> None:
+    writer = QuestionWriter("volcano")
     assert _nodes(writer, state)["n1"]["Tasks"]["ml/run"]["Pod"]["metadata"]["labels"] == {"a": "1"}
     _see(state, "Pod", _pod("run", {"a": "2"}, on="n1"))
     assert _nodes(writer, state)["n1"]["Tasks"]["ml/run"]["Pod"]["metadata"]["labels"] == {"a": "2"}
 
 
-@pytest.mark.parametrize("dialect", ["documented", "both"])
-def test_a_job_that_moves_to_another_queue_is_told_in_it(state: ClusterState, dialect: str) -> None:
+def test_a_job_that_moves_to_another_queue_is_told_in_it(state: ClusterState) -> None:
     for name in ("a", "b"):
         _see(state, "Queue", {"metadata": {"name": name}, "spec": {"weight": 1}})
     _see(state, "PodGroup", _group("a"))
     _see(state, "Pod", _pod("member", {}, group="g"))
-    writer = QuestionWriter(dialect)
+    writer = QuestionWriter("documented")
     task = state.tasks["uid-member"]
     assert json.loads(writer.question(ALLOCATE_FUNC, task))["task"]["queue"] == "a"
     _see(state, "PodGroup", _group("b"))
@@ -99,11 +96,8 @@ def test_imagined_nodes_are_told_as_they_would_be(state: ClusterState, names_onl
     assert imagined["n2"]["idle"]["cpu"] == 7.5
 
 
-@pytest.mark.parametrize("dialect", ["volcano", "both"])
-def test_new_labels_of_a_running_pod_show_on_imagined_nodes_of_the_next_session(
-    state: ClusterState, dialect: str
-) -> None:
-    writer = QuestionWriter(dialect)
+def test_new_labels_of_a_running_pod_show_on_imagined_nodes_of_the_next_session(state: ClusterState) -> None:
+    writer = QuestionWriter("volcano")
     for value in ("1", "2"):
         _see(state, "Pod", _pod("run", {"a": value}, on="n1"))
         writer.begin()
@@ -143,7 +137,7 @@ def test_what_cannot_be_written_is_an_error_of_the_extender(state: ClusterState)
     assert failed.value.kind == "request"
 
 
-@pytest.mark.parametrize("dialect", ["documented", "volcano", "both", "kube"])
+@pytest.mark.parametrize("dialect", ["documented", "volcano", "kube"])
 @pytest.mark.parametrize("names_only", [False, True])
 def test_a_long_list_of_which_something_changed_is_what_a_fresh_writer_writes(dialect: str, names_only: bool) -> None:
     state = ClusterState()
@@ -161,12 +155,9 @@ def test_a_long_list_of_which_something_changed_is_what_a_fresh_writer_writes(di
         _see(state, "Node", {"metadata": meta, "status": {"allocatable": AMOUNTS, "capacity": AMOUNTS}})
 
 
-@pytest.mark.parametrize("dialect", ["documented", "both"])
-def test_what_a_snapshot_says_of_a_queue_stands_above_its_object_and_its_tasks(
-    state: ClusterState, dialect: str
-) -> None:
+def test_what_a_snapshot_says_of_a_queue_stands_above_its_object_and_its_tasks(state: ClusterState) -> None:
     _see(state, "Queue", {"metadata": {"name": "q"}, "spec": {"weight": 1, "capability": {"cpu": "12"}}})
-    snapshot = json.loads(QuestionWriter(dialect).question(ON_SESSION_OPEN, state))
+    snapshot = json.loads(QuestionWriter("documented").question(ON_SESSION_OPEN, state))
     snapshot["snapshot"]["queues"][0] |= {"capability": {"cpu": 13}, "allocated": {"cpu": 7}}
     told = ToldState()
     told.load(QuestionReader().read(ON_SESSION_OPEN, json.dumps(snapshot).encode()).parts["snapshot"])

@@ -16,6 +16,7 @@ import jsonschema_rs
 import msgspec
 import pytest
 import virtual_time
+from answer_desks import proven
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -92,7 +93,7 @@ def desk() -> Answers:
     mine = job("mine", namespace="team-a", tasks=2, cpu=2)
     for obj in flat([queue("default"), node("node-7", cpu=4), others, mine]):
         state.apply(Seen(obj))
-    return Answers(NextCycle(state, assemble(conf, registry), Runtime()))
+    return Answers(NextCycle(state, assemble(conf, registry), Runtime()), learned=proven())
 
 
 class Asks:
@@ -191,7 +192,7 @@ def test_when_a_job_starts_is_told_to_who_may_read_it_and_nothing_of_others() ->
     async def story(asks: Asks, api: Api) -> None:
         status, told, _ = await asks(WHEN, "alice-token")
         assert status == 200, told
-        assert (told["job"], told["verdict"], told["measured"]) == ("team-a/mine", "range", False)
+        assert (told["job"], told["verdict"], told["unknown"]) == ("team-a/mine", "range", "")
         assert 0 <= told["low"] <= told["likely"] <= told["high"]
         assert (told["place"], told["waiting"]) == (1, 1)
         assert told == {**(await asks(WHY, "alice-token"))[1]["when"], "unseen": told["unseen"]}
