@@ -38,6 +38,7 @@ JOBS = {
     "gpu": [12, 4, 1],
     "declared_s": [np.nan, 60.0, 30.0],
 }
+RED: dict[str, Any] = DATA["workload"]["generators"][0]
 CLUSTER = {"cluster": {"nodes": [{"name": "n", "cpu": 64, "memory": "512Gi", "gpu": 12}]}}
 
 
@@ -233,3 +234,61 @@ def test_every_plot_has_a_title_and_can_be_saved(study: pumice.Study, tmp_path: 
     for wrong in (lambda: plot.waits("user"), lambda: plot.jobs("none"), lambda: plot.waits(figure_name="makespan")):
         with pytest.raises(InvalidInput):
             wrong()  # type: ignore[no-untyped-call]
+
+
+class Blind(Plugin):
+    """Means to let jobs of few GPUs go first, and reads what no job says."""
+
+    name = "blind"
+
+    def on_session_open(self, ssn: Session) -> None:
+        ssn.add_job_order_key_fn(self.name, lambda job: job.annotations.get("example.org/gpus", ""))
+
+
+class BlindTo(Plugin):
+    """As `Blind`, by comparison."""
+
+    name = "blind-to"
+
+    def job_order(self, left: Job, right: Job) -> int:
+        return len(left.annotations.get("x", "")) - len(right.annotations.get("x", ""))
+
+
+@pytest.mark.parametrize(("policy", "warned"), [(Blind, True), (BlindTo, True), (Narrow, False), ("default", False)])
+def test_an_order_that_never_orders_is_warned_of(policy: Any, warned: bool) -> None:
+    [record] = pumice.simulate(DATA, [policy], seeds=1).records()
+    assert any("never told two of them apart" in text for text in record.warnings) is warned
+
+
+def test_an_order_is_not_blamed_where_there_is_nothing_to_order() -> None:
+    lone = {"job": ["x"], "submit_s": [0], "duration_s": [60]}
+    [record] = pumice.simulate(CLUSTER, [Blind], jobs=lone).records()
+    assert record.warnings == ()
+
+
+@pytest.mark.parametrize("declared", [0, 1])
+def test_sjf_without_declared_run_times_is_warned_of(declared: float) -> None:
+    generator = {**RED, "declared": declared}
+    sjf = {"actions": "allocate", "tiers": [{"plugins": [{"name": "sjf"}, {"name": "gang"}]}]}
+    [record] = pumice.simulate({**DATA, "workload": {"generators": [generator]}}, {"short": sjf}, seeds=1).records()
+    said = "no job declares a run time: sjf of short has nothing to order by"
+    assert any(text.startswith(said) for text in record.warnings) is not bool(declared)
+
+
+class Banned(Plugin):
+    """Refuses every job of one queue."""
+
+    name = "banned"
+
+    def job_enqueueable(self, job: Job) -> bool:
+        return job.queue != "blue"
+
+
+def test_fairness_sees_a_queue_that_is_never_served() -> None:
+    """The index counts the jobs that wait with the most that they can still reach; without them both would be equal."""
+    both = {**DATA, "workload": {"generators": [RED, {**RED, "name": "b", "queue": "blue"}]}, "horizon": "6h"}
+    study = pumice.simulate(both, ["default", Banned], seeds=6)
+    as_it_is, banned = (study.runs.where(configuration=name)["fairness.service"] for name in ("default", "banned"))
+    assert (banned < 0.7).all() and (as_it_is > 0.9).all()
+    [_, effect] = study.comparison.row("fairness.service").effects
+    assert effect is not None and effect.verdict == "not comparable"

@@ -123,8 +123,17 @@ class Resources:
         return self._values.get(MEMORY, 0)
 
     def get(self, dimension: int, default: Number = 0) -> Number:
-        """The ledger value of a dimension, or *default* where it is missing."""
-        return self._values.get(dimension, default)
+        """The ledger value of a dimension, or *default* where it is missing. Names are for ``[]``: ``["cpu"]``.
+
+        :raises TypeError: it is a name.
+        """
+        found = self._values.get(dimension)
+        if found is not None:
+            return found
+        asked: object = dimension
+        if isinstance(asked, str):
+            raise TypeError(f"get takes the number of a dimension; write resources[{asked!r}] for a name")
+        return default
 
     def __getitem__(self, name: str) -> Number:
         """The amount as a manifest would write it: cores, bytes, devices, whole or fractional; 0 where missing."""

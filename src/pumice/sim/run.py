@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.metadata import version
-from types import CodeType, FunctionType
 from typing import TextIO
 
 from pumice.errors import InvalidInput, PumiceError
-from pumice.framework.plugin import Plugin
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session
 from pumice.history.historian import Historian, Paper
@@ -41,11 +39,10 @@ from pumice.sim.interrupts import Interrupted, noticed
 from pumice.sim.jobs import JobSpec
 from pumice.sim.log import EventLog
 from pumice.sim.measured import SimMeasuring
+from pumice.sim.policies import PolicyWatch
 from pumice.sim.recorder import Recorder, queue_record
 from pumice.sim.results.records import SEED, Origin, RecordedReason, RunRecord, Window
 
-_WRITERS_OF_TIME = frozenset({"DeviceShare", "Usage"})
-"""They stamp annotations, or look how old a measurement is."""
 INTERRUPTED = "interrupted"
 """The failure of a run that the user ended."""
 MOST_NAMED = 5
@@ -126,9 +123,8 @@ class Simulation:
         if history is not None:
             historian = Historian(self.loop.state, history, strict=True)
             self.loop.witness, self.recorder.endings = historian, historian.endings
-        if not setting.every_s:
-            self.loop.inspect = self._note_clock_readers
-        self._clock_readers: tuple[str, ...] = ()
+        self._policies = PolicyWatch(ticking=bool(setting.every_s))
+        self.loop.inspect = self._look
         self._measuring = SimMeasuring(assembly.conf)
         self._garbage = Garbage()
         self.cycles = 0
@@ -272,10 +268,9 @@ class Simulation:
         if self.cycles >= self._garbage.next_look:
             self._garbage.look()
 
-    def _note_clock_readers(self, session: Session) -> None:
-        """Note the plugins that read the time, in the first session."""
-        self.loop.inspect = None
-        self._clock_readers = tuple(dict.fromkeys(p.name for p in session.plugins() if reads_clock(type(p))))
+    def _look(self, session: Session) -> None:
+        if not self._policies.look(session):
+            self.loop.inspect = None
 
     @property
     def progress(self) -> Progress:
@@ -317,11 +312,7 @@ class Simulation:
         whole = math.isfinite(setting.horizon_s) and not self.failure and not self._ended
         horizon = setting.horizon_s if whole else now
         warnings = [*setting.warnings, *self.never_fit_in_words(), *self._stuck()]
-        if self._clock_readers:
-            warnings.append(
-                f"{', '.join(self._clock_readers)} of {setting.name} reads the time, and time alone starts no cycle "
-                "here: say `cycles: {every: 60s}`, or it decides only when something happens"
-            )
+        warnings += self._policies.warnings(setting.name)
         if self.failure:
             warnings.append(f"stopped at {timedelta(seconds=round(now))} of simulated time: {self.failure}")
         return RunRecord(
@@ -379,20 +370,6 @@ class Simulation:
         if refusal.error is not None and refusal.error.reasons():
             return tuple(RecordedReason(text=r.text, plugin=r.plugin, nodes=n) for r, n in refusal.error.reasons())
         return (RecordedReason(text=refusal.text, plugin=refusal.plugin),)
-
-
-def reads_clock(plugin: type) -> bool:
-    """Report whether the code of a class reads an attribute ``now``. Some built-in ones only write it down."""
-    if plugin.__name__ in _WRITERS_OF_TIME and plugin.__module__.startswith("pumice.plugins."):
-        return False
-    functions = [vars(cls).values() for cls in plugin.__mro__ if cls not in (object, Plugin)]
-    codes = [found.__code__ for values in functions for found in values if isinstance(found, FunctionType)]
-    while codes:
-        code = codes.pop()
-        if "now" in code.co_names:
-            return True
-        codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
-    return False
 
 
 def default_queue(name: str = "default") -> QueueObject:

@@ -37,8 +37,8 @@ from pumice.sim.traces import Trace, TraceJob
 from pumice.sim.workload import DAY_S, Generator, TraceJobs, TracePart
 from pumice.texts import read_text
 
-_PLANS = "easybackfill"
-"""The action that needs declared run times."""
+_PLANS, _ORDERS = "easybackfill", "sjf"
+"""The action and the plugin that need declared run times."""
 BUILT_IN = {"default": DEFAULT_CONF, "helm": HELM_CONF}
 """Configurations that a scenario can name without having a file."""
 
@@ -104,12 +104,17 @@ class SimScenario:
 
     def setting_of(self, configuration: str) -> Setting:
         """The setting of the run under one configuration."""
-        warnings = self.setting.warnings
-        if _PLANS in self.configurations[configuration].actions and not self._declares():
+        warnings, conf = self.setting.warnings, self.configurations[configuration]
+        lost = ""
+        if _PLANS in conf.actions:
+            lost = f"{_PLANS} of {configuration} has nothing to plan with, and does as allocate would"
+        elif any(listed.plugin.name == _ORDERS for listed in conf.listed()):
+            lost = f"{_ORDERS} of {configuration} has nothing to order by, and changes nothing"
+        if lost and not self._declares():
             warnings = (
                 *warnings,
-                f"no job declares a run time: {_PLANS} of {configuration} has nothing to plan with, and does as "
-                f"allocate would; annotate {RUN_TIME_ANNOTATION}, say `declared` of generators, `estimates` of traces",
+                f"no job declares a run time: {lost}; annotate {RUN_TIME_ANNOTATION}, say `declared` of generators, "
+                "`estimates` of traces",
             )
         return replace(self.setting, name=configuration, warnings=warnings)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -189,3 +191,12 @@ def test_the_parts_above_and_below_make_up_the_difference(a: Resources, b: Resou
 @given(amounts, amounts)
 def test_within_means_that_nothing_is_named_as_above(a: Resources, b: Resources) -> None:
     assert a.less_equal(b) == (not a.not_within(b))
+
+
+def test_an_amount_asked_by_name_where_a_number_belongs_is_an_error_not_nothing() -> None:
+    held = Resources.parse({"cpu": "4", "nvidia.com/gpu": 8})
+    assert held["nvidia.com/gpu"] == 8
+    for name in ("nvidia.com/gpu", "cpu", "example.org/unknown"):
+        with pytest.raises(TypeError, match=re.escape(f"write resources['{name}']")):
+            held.get(name, 0)  # type: ignore[arg-type]
+    assert held.get(dim("example.org/none"), 7) == 7

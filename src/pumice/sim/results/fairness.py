@@ -18,25 +18,29 @@ from pumice.sim.results.statistics import bounded_slowdown, jain
 _BUCKETS = 500
 
 
-def service(jobs_by_queue: Mapping[str, list[JobRecord]]) -> float | None:
+def service(jobs_by_queue: Mapping[str, list[JobRecord]], horizon: float) -> float | None:
     """Return Jain's index over queues of the mean part of its time in the system that a job ran (1 / slowdown).
 
-    Over jobs that are done, in queues that have any; ``None`` with fewer than two such queues.
+    A job that is not done counts with the most that it can still reach, its run time over the time until the
+    *horizon*, so a queue that is never served is seen. Jobs that failed, or whose run time is unknown, do not count;
+    ``None`` with fewer than two queues of jobs that do.
     """
     rates: list[float] = []
     for _, jobs in sorted(jobs_by_queue.items()):
-        done = [1 / slowdown for job in jobs if (slowdown := slowdown_of(job)) is not None]
-        if done:
-            rates.append(math.fsum(done) / len(done))
+        known = [1 / slowdown for job in jobs if (slowdown := slowdown_of(job, horizon)) is not None]
+        if known:
+            rates.append(math.fsum(known) / len(known))
     return jain(rates) if len(rates) > 1 else None
 
 
-def slowdown_of(job: JobRecord) -> float | None:
-    """Return the bounded slowdown of a job that is done, else ``None``."""
-    if job.outcome != "completed" or job.start is None or job.end is None:
+def slowdown_of(job: JobRecord, horizon: float) -> float | None:
+    """Return the bounded slowdown of a job, of one that is not done the least that it can be; else ``None``."""
+    if job.outcome == "completed" and job.start is not None and job.end is not None:
+        run = job.end - job.start if job.duration is None else job.duration
+        return bounded_slowdown(job.end - job.submit, run)
+    if job.outcome == "failed" or job.duration is None:
         return None
-    run = job.end - job.start if job.duration is None else job.duration
-    return bounded_slowdown(job.end - job.submit, run)
+    return bounded_slowdown(horizon - job.submit, job.duration)
 
 
 def share(run: RunRecord) -> float | None:

@@ -89,7 +89,14 @@ OF_RUN: Final[tuple[Metric[Summary], ...]] = (
     Metric("utilisation.cpu", "CPU utilisation", "share", "higher", lambda summary: summary.utilisation.cpu),
     Metric("utilisation.memory", "Memory utilisation", "share", "higher", lambda summary: summary.utilisation.memory),
     Metric("fragmentation", "Fragmentation", "share", "lower", lambda summary: summary.fragmentation),
-    Metric("fairness.service", "Fairness of service", "index", "higher", lambda summary: summary.fairness_service),
+    Metric(
+        "fairness.service",
+        "Fairness of service",
+        "index",
+        "higher",
+        lambda summary: summary.fairness_service,
+        open=True,
+    ),
     Metric("fairness.share", "Fairness of shares", "index", "higher", lambda summary: summary.fairness_share),
 )
 """Figures of a whole run."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from pumice.sim.results import fairness, sizes, timeline
 from pumice.sim.results.records import SEED, EvictionRecord, JobRecord, Origin, PodRecord, RunRecord, Window
-from pumice.sim.results.statistics import Distribution, bounded_slowdown
+from pumice.sim.results.statistics import Distribution
 
 _HOUR = 3600.0
 
@@ -108,7 +108,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     fragmentation: float | None
     """Mean over time of the samples that have one, each until the next."""
     fairness_service: float | None
-    """Were the jobs of all queues slowed down alike? See ``fairness.service``."""
+    """Were the jobs of all queues slowed down alike, those that are not done included? See ``fairness.service``."""
     fairness_share: float | None
     """While queues competed, did they get equal shares? See ``fairness.share``."""
     by_queue: tuple[Figures, ...]
@@ -157,7 +157,7 @@ def summarise(run: RunRecord) -> Summary:
         total=totals[0] if totals else _figures("all jobs", [], [], [], run.horizon),
         utilisation=_utilisation(run),
         fragmentation=_fragmentation(run),
-        fairness_service=fairness.service(jobs_by_queue),
+        fairness_service=fairness.service(jobs_by_queue, run.horizon),
         fairness_share=fairness.share(run),
         by_queue=tuple(by_queue),
         by_size=tuple(by_size[name] for name in sizes.SIZES if name in by_size),
@@ -193,7 +193,7 @@ def _figures(
     outcomes = Counter(job.outcome for job in jobs)
     done = [job for job in jobs if job.outcome == "completed"]
     left = [job for job in jobs if job.outcome != "failed" and is_unfinished(job)]
-    slowdowns = (fairness.slowdown_of(job) for job in done)
+    slowdowns = (fairness.slowdown_of(job, horizon) for job in done)
     fresh = [job for job in jobs if not job.stood]
     return Figures(
         name=name,
@@ -214,7 +214,7 @@ def _figures(
         ),
         slowdown=Distribution.of(
             (slowdown for slowdown in slowdowns if slowdown is not None),
-            (bounded_slowdown(horizon - job.submit, job.duration) for job in left if job.duration is not None),
+            (bound for job in left if (bound := fairness.slowdown_of(job, horizon)) is not None),
         ),
         gpu_hours=sum(pod.gpu_milli * _length(pod, horizon) for pod in pods) / 1000 / _HOUR,
         cpu_hours=sum(pod.cpu_milli * _length(pod, horizon) for pod in pods) / 1000 / _HOUR,

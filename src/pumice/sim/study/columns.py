@@ -104,7 +104,7 @@ def table(rows: Iterable[Mapping[str, Any]], names: Iterable[str]) -> ColumnTabl
 
 def runs_table(summaries: Iterable[Summary]) -> ColumnTable:
     """Return one row for each run: configuration, seed, every figure by its name, and whether it is a lower bound."""
-    open_ = [key for key, metric in METRICS.items() if metric.open]
+    open_ = [key for key, metric in METRICS.items() if metric.open and metric.as_ratio]
     fixed = ("configuration", "seed", "conf_digest", "version", "jobs", "span")
     names = [*fixed, *METRICS, *(f"{key}.at_least" for key in open_)]
     rows = [

@@ -143,10 +143,11 @@ def test_who_starves_jobs_does_not_win_the_comparison() -> None:
     assert all(row.changes[1] is None or row.changes[1].comparable for row in same)
 
 
-def test_the_figures_that_need_the_same_jobs_are_the_waits_the_completion_times_and_the_makespan() -> None:
+def test_the_figures_that_need_the_same_jobs_are_the_times_the_makespan_and_the_fairness_of_service() -> None:
     assert {key.partition(".")[0] for key, metric in METRICS.items() if metric.open} == {
-        "wait", "jct", "slowdown", "makespan",
+        "wait", "jct", "slowdown", "makespan", "fairness",
     }  # fmt: skip
+    assert not METRICS["fairness.share"].open
     assert all(metric.open for key, metric in METRICS.items() if key.startswith(("wait.", "jct.", "makespan")))
 
 

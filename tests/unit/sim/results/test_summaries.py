@@ -173,6 +173,18 @@ def test_fairness_of_service_is_one_when_all_queues_are_slowed_alike() -> None:
     assert summarise(RunRecord(name="r", horizon=1, jobs=alike[:1])).fairness_service is None
 
 
+def test_fairness_of_service_counts_a_job_that_is_not_done_with_its_bound() -> None:
+    """y waits for 400 s and would run for 100: at most a quarter of its time, while x ran all the time."""
+    served = done("a", 0, 0, 100, queue="x")
+    waits = JobRecord(name="b", queue="y", submit=0, duration=100, outcome="pending")
+    runs = JobRecord(name="b", queue="y", submit=0, start=350, duration=100, outcome="running")
+    for job in (waits, runs):
+        found = summarise(RunRecord(name="r", horizon=400, jobs=(served, job))).fairness_service
+        assert found == pytest.approx(1.25**2 / (2 * 1.0625))
+    failed = JobRecord(name="b", queue="y", submit=0, start=0, end=9, duration=100, outcome="failed")
+    assert summarise(RunRecord(name="r", horizon=400, jobs=(served, failed))).fairness_service is None
+
+
 @pytest.mark.parametrize("order", [fifo, shortest_first])
 @pytest.mark.parametrize("strict", [True, False])
 def test_figures_agree_with_plain_arithmetic_on_a_simulated_cluster(order: Order, strict: bool) -> None:
