@@ -111,3 +111,13 @@ def test_the_tree_has_a_branch_for_everything_that_stops_a_job() -> None:
     stages = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     assert stages == re.findall(r"^\| `(\w+)` \|", tree, re.MULTILINE)
     assert set(stages) <= {str(code.value) for code in ReasonCode}
+
+
+def test_every_promise_names_tests_that_exist() -> None:
+    rows = re.findall(
+        r"^\| .+? \| (`.+`) \|$", (ROOT / "docs" / "promises.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    named = [name for row in rows for name in re.findall(r"`([\w./]+)`", row)]
+    assert len(named) > 50
+    tests = ROOT / "tests"
+    assert [name for name in named if not (tests / name).exists() and not (tests / "promises" / name).exists()] == []
