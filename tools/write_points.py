@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, get_args, get_origin
 
 from pumice.framework.arguments import Argument
-from pumice.framework.docs import Who, points_table
+from pumice.framework.docs import Who
 from pumice.framework.point_examples import example_of
 from pumice.framework.points import FLAGS, POINTS, OnFailure, Point, table
 from pumice.framework.points.point import HINTS
@@ -52,14 +52,6 @@ def points_page(who: Who) -> str:
         *(_section(point, who) for point in POINTS.values()),
     ]
     return "\n".join(parts).rstrip() + "\n"
-
-
-def with_table(page: str, who: Who) -> str:
-    """A page with the table of points put between its markers.
-
-    :raises ValueError: the page has no markers.
-    """
-    return _between(page, "points", points_table(who))
 
 
 def with_arguments(page: str, arguments: Sequence[Argument[Any]]) -> str:
@@ -269,12 +261,10 @@ def _call(head: str, parts: Sequence[str], tail: str) -> list[str]:
 
 
 def main() -> None:
-    """Bring the registration methods, the reference page, the guide's table and the plugins' pages up to date."""
+    """Bring the registration methods, the reference page and the plugins' pages up to date."""
     REGISTRATION.write_text(registration_module())
     everybody = who(Registry())
     (DOCS / "reference" / "points.md").write_text(points_page(everybody))
-    guide = DOCS / "guides" / "plugin-development.md"
-    guide.write_text(with_table(guide.read_text(), everybody))
     for name, info in Registry().plugins.items():
         page = DOCS / "plugins" / f"{name}.md"
         page.write_text(with_arguments(page.read_text(), info.arguments or ()))
