@@ -21,7 +21,7 @@ from write_api import FOR_POLICIES, OF_A_SESSION, PACKAGES, PAGE, page  # noqa: 
 NAMES = [(package, name) for package in PACKAGES for name in import_module(package).__all__]
 INSIDE = {
     "docs/guides/plugin-development.md": {"pumice.framework.registry"},
-    "docs/simulator.md": {
+    "docs/simulator-python.md": {
         "pumice.scheduler.assembly",
         "pumice.sim.results",
         "pumice.sim.run",

@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING.md work: each is carried out on a copy of the source, and its test is run there."""
+"""The recipes of docs/guides/recipes.md work: each is run on a copy of the source, and so is its test."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "guides" / "recipes.md"
 STEP = re.compile(
     r"^```python (?P<what>insert|new|test)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -28,7 +29,7 @@ HEADINGS = (
 
 @pytest.mark.slow
 def test_the_recipes_work_on_a_copy(tmp_path: Path) -> None:
-    page = (ROOT / "CONTRIBUTING.md").read_text()
+    page = PAGE.read_text()
     copy = tmp_path / "copy"
     shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "tools", copy / "tools", ignore=shutil.ignore_patterns("__pycache__", "kube"))
@@ -67,7 +68,6 @@ def test_the_recipes_work_on_a_copy(tmp_path: Path) -> None:
 
 
 def test_every_recipe_has_its_test() -> None:
-    recipes = (ROOT / "CONTRIBUTING.md").read_text().partition("## Recipes")[2].partition("\n## ")[0]
-    parts = re.split(r"^### ", recipes, flags=re.MULTILINE)[1:]
+    parts = re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)[1:]
     assert tuple(part.partition("\n")[0] for part in parts) == HEADINGS
     assert all("```python test" in part for part in parts)

@@ -23,13 +23,16 @@ from pumice.sim.results.metrics import METRICS
 from pumice.sim.scenario import read_scenario
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "simulator.md").read_text(encoding="utf-8")
+SIMULATOR, STATISTICS, PYTHON = (
+    (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    for name in ("simulator", "simulator-statistics", "simulator-python")
+)
 TRACES = (ROOT / "docs" / "traces.md").read_text(encoding="utf-8")
 PLANNING = (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
 TUNING = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
 COMMANDS = [
     line.removeprefix("$ ").partition("  #")[0].partition(" | ")[0].strip()
-    for page in (PAGE, TRACES, TUNING, PLANNING)
+    for page in (SIMULATOR, STATISTICS, PYTHON, TRACES, TUNING, PLANNING)
     for block in re.findall(r"```console\n(.*?)```", page, re.DOTALL)
     for line in block.splitlines()
     if line.startswith("$ ")
@@ -92,18 +95,18 @@ def run(command: str) -> None:
     assert result.exit_code == 0, f"{result.stdout}{result.stderr}"
 
 
-SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+SNIPPETS = re.findall(r"```python\n(.*?)```", PYTHON, re.DOTALL)
 
 
 @pytest.mark.filterwarnings("ignore:::distributed")
 @pytest.mark.parametrize(
     "code",
-    [pytest.param(code, marks=pytest.mark.slow if n in (0, 2) else ()) for n, code in enumerate(SNIPPETS)],
-    ids=["dask", "study", "data", "plots", "parts"],
+    [pytest.param(code, marks=pytest.mark.slow if n in (2, 3) else ()) for n, code in enumerate(SNIPPETS)],
+    ids=["study", "data", "plots", "dask", "parts"],
 )
 def test_the_python_of_the_page_runs(code: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(home)
-    exec(compile(code, "docs/simulator.md", "exec"), {"__name__": "page"})
+    exec(compile(code, "docs/simulator-python.md", "exec"), {"__name__": "page"})
     said = capsys.readouterr().out
     for name in re.findall(r'"(\w+\.(?:csv|html|pdf|svg))"', code):
         assert (home / name).stat().st_size > 100
@@ -118,16 +121,16 @@ def test_the_python_of_the_page_runs_on_the_demo(tmp_path: Path, monkeypatch: py
     (tmp_path / "day.yaml").write_text(text)
     monkeypatch.chdir(tmp_path)
     [code] = [code for code in SNIPPETS if "assemble" in code]
-    exec(compile(code, "docs/simulator.md", "exec"), {"__name__": "page"})
+    exec(compile(code, "docs/simulator-python.md", "exec"), {"__name__": "page"})
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["default", "tidy"]
 
 
 def test_every_figure_is_named_on_the_page() -> None:
-    rules = PAGE.partition("**Rules for CI.**")[2].partition("**A record")[0]
+    rules = STATISTICS.partition("## Rules for CI")[2].partition("\n## ")[0]
     assert [name for name in METRICS if f"`{name}`" not in rules] == []
 
 
-@pytest.mark.parametrize(("command", "page"), [("simulate", PAGE), ("tune", TUNING), ("plan", PLANNING)])
+@pytest.mark.parametrize(("command", "page"), [("simulate", SIMULATOR), ("tune", TUNING), ("plan", PLANNING)])
 def test_every_option_of_a_command_is_on_its_page(command: str, page: str) -> None:
     listed = re.search(r"\| option \| what it does \|\n(.*?)\n\n", page, re.DOTALL)
     assert listed is not None
@@ -146,7 +149,7 @@ def test_every_key_of_a_scenario_is_on_the_page(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(Section, "get", get)
     test_the_scenario_of_the_page_can_be_read(tmp_path)
     assert asked >= {"nodes", "generators", "bindFailures"}
-    assert [key for key in sorted(asked) if not re.search(rf"\b{key}\b", PAGE)] == []
+    assert [key for key in sorted(asked) if not re.search(rf"\b{key}\b", SIMULATOR)] == []
 
 
 def test_the_trace_of_the_page_can_be_read(tmp_path: Path) -> None:
@@ -198,7 +201,7 @@ def test_the_columns_and_formats_of_the_page_are_those_of_the_code(tmp_path: Pat
 
 
 def test_the_scenario_of_the_page_can_be_read(tmp_path: Path) -> None:
-    found = re.search(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    found = re.search(r"```yaml\n(.*?)```", SIMULATOR, re.DOTALL)
     assert found is not None
     (tmp_path / "day.yaml").write_text(found[1])
     (tmp_path / "nodes.yaml").write_text("kind: Node\nmetadata: {name: extra}\nstatus: {allocatable: {cpu: 4}}\n")
