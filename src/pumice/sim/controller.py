@@ -9,6 +9,8 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from pumice.errors import InvalidInput
+from pumice.model import keys
 from pumice.model.api import Metadata, PodGroup
 from pumice.sim.cluster import SimCluster, SimPod
 from pumice.sim.draws import stream
@@ -16,30 +18,17 @@ from pumice.sim.engine import Rank, Timeline
 from pumice.sim.jobs import JobSpec, PodKind, Work
 from pumice.sim.log import EventLog
 from pumice.sim.results.records import JobOutcome, PodOutcome
+from pumice.sim.speed import Costs, Gang, Speed
 from pumice.workloads.grouping import job_group
 from pumice.workloads.policies import POD_FAILED, TASK_COMPLETED, Reaction, reaction_to
-
-_TICK = 1e-9
 
 
 class SimJob:
     """A job that was submitted and is not over."""
 
     __slots__ = (
-        *(
-            "ends",
-            "epoch",
-            "failures",
-            "finished",
-            "key",
-            "number",
-            "pods",
-            "queue",
-            "quorum_since",
-            "running",
-            "saved",
-        ),
-        *("spec", "start", "tries"),
+        *("counted_at", "ends", "epoch", "failures", "finished", "key", "number", "pods", "queue", "quorum_since"),
+        *("running", "saved", "spec", "speed", "start", "tries"),
     )
 
     def __init__(self, spec: JobSpec, number: int) -> None:
@@ -52,10 +41,14 @@ class SimJob:
         self.running = 0
         self.start: float | None = None
         self.quorum_since: float | None = None
+        """Since when the gang works at its speed; in the future while a restart or a change of its size takes time."""
+        self.counted_at = -1.0
+        """The instant at which that was said."""
+        self.speed = 1.0
         self.epoch = 0
         """Grows when the gang falls; what was planned before is void then."""
         self.saved: dict[str, float] = {}
-        """Work that need not be done again, by pod; of the whole gang under an empty name."""
+        """Work that need not be done again, of each pod that ran before; of the whole gang under an empty name."""
         self.ends: dict[float, list[SimPod]] = {}
         self.failures = 0
         self.tries: dict[str, int] = {}
@@ -79,8 +72,10 @@ class JobController:
         *,
         seed: int = 0,
         pod_failures_every_s: float = 0.0,
+        costs: Costs | None = None,
     ) -> None:
         self._cluster, self._watcher = cluster, watcher
+        self._costs = costs or Costs()
         self._timeline: Timeline = cluster.timeline
         self._log: EventLog = cluster.log
         self._seed, self._failures_every = seed, pod_failures_every_s
@@ -130,18 +125,67 @@ class JobController:
         if pod.kind.failing_attempts or self._failures_every:
             self._plan_failure(job, pod, now)
         if spec.work is Work.GANG:
-            if enough and job.quorum_since is None:
-                job.quorum_since = now
-                left = (math.inf if spec.run_s is None else spec.run_s) - job.saved.get("", 0.0)
-                self._timeline.at(now + max(left, 0.0), Rank.PODS, self._gang_done, job, job.epoch)
+            if job.quorum_since is not None:
+                self._resized(job)
+            elif enough:
+                self._count(job, self._restart_cost(job, ""))
             return
-        end = now + max(pod.kind.run_s - job.saved.get(pod.name, 0.0), 0.0)
+        left = max(pod.kind.run_s - job.saved.get(pod.name, 0.0), 0.0)
+        end = now + self._restart_cost(job, pod.name) + self._costs.needed(left, spec.checkpoint_s)
         planned = job.ends.get(end)
         if planned is not None:
             planned.append(pod)
         elif end < math.inf:
             job.ends[end] = [pod]
             self._timeline.at(end, Rank.PODS, self._pods_done, job, end)
+
+    # -- the run time of a gang -------------------------------------------------------------------------------------
+    def _count(self, job: SimJob, pause: float) -> None:
+        """Let the run time of a gang count after a *pause*, at the speed of the pods that it has."""
+        now, spec = self._timeline.now, job.spec
+        job.counted_at, job.quorum_since = now, now + pause
+        if spec.speed is not None:
+            job.speed = self._speed(job, spec.speed)
+            self._log.write(now, f"speed {job.key} {job.speed:g}")
+        left = max((math.inf if spec.run_s is None else spec.run_s) - job.saved.get("", 0.0), 0.0)
+        end = job.quorum_since + self._costs.needed(left / job.speed, spec.checkpoint_s)
+        self._timeline.at(end, Rank.PODS, self._gang_done, job, job.epoch)
+
+    def _speed(self, job: SimJob, speed: Speed) -> float:
+        nodes, pods = self._cluster.nodes, self._at_work(job)
+        labels = [nodes[pod.node].object.metadata.labels or {} for pod in pods]
+        models = tuple([found.get(keys.GPU_MODEL, "") for found in labels])
+        spec = job.spec
+        found = speed(Gang(job.key, spec.queue, len(pods), spec.tasks, models, tuple([pod.node for pod in pods])))
+        if not 0 < found < math.inf:
+            raise InvalidInput(f"speed of job {job.key}: must be a number above 0, got {found!r}")
+        return float(found)
+
+    def _at_work(self, job: SimJob) -> list[SimPod]:
+        return [pod for pod in job.pods.values() if pod.started is not None and pod.node in self._cluster.nodes]
+
+    def _resized(self, job: SimJob) -> None:
+        """A gang that works has another number of pods. All that changes at one instant costs once."""
+        now, resize = self._timeline.now, self._costs.resize
+        if job.spec.speed is None and not resize:
+            return
+        if not self._at_work(job):
+            return  # the last of them were on a node that fails, and are lost at this instant
+        assert job.quorum_since is not None
+        pause = max(job.quorum_since - now, 0.0) if job.counted_at == now else resize
+        self._pause(job)
+        self._count(job, pause)
+
+    def _restart_cost(self, job: SimJob, name: str) -> float:
+        return self._costs.restart if name in job.saved else 0.0
+
+    def _elapsed(self, job: SimJob, pod: SimPod) -> float:
+        """Seconds for which the work of a pod, or of its gang, has gone on."""
+        if job.spec.work is Work.GANG:
+            since = math.inf if job.quorum_since is None else job.quorum_since
+        else:
+            since = math.inf if pod.started is None else pod.started + self._restart_cost(job, pod.name)
+        return max(self._timeline.now - since, 0.0)
 
     def _plan_failure(self, job: SimJob, pod: SimPod, now: float) -> None:
         kind = pod.kind
@@ -208,6 +252,8 @@ class JobController:
             self._pause(job)
         if not self._apply(job, pod, reaction):
             self._create_again(pod)
+            if spec.work is Work.GANG and job.quorum_since is not None:
+                self._resized(job)
 
     def _apply(self, job: SimJob, pod: SimPod | None, reaction: Reaction) -> bool:
         """Do what a policy says; True if the job is over."""
@@ -232,8 +278,8 @@ class JobController:
         again = [p for p in job.pods.values() if p.node and (kind is None or p.kind is kind)]
         losses = [self._lost(job, pod, True) for pod in again]
         if kind is None and job.quorum_since is not None:
-            done = now - job.quorum_since
-            job.saved[""] = job.saved.get("", 0.0) + _kept(done, job.spec.checkpoint_s)
+            kept = self._costs.kept(now - job.quorum_since, job.spec.checkpoint_s)
+            job.saved[""] = job.saved.get("", 0.0) + kept * job.speed
         job.epoch += 1
         job.quorum_since = None
         self._log.write(now, f"restart {job.key}")
@@ -251,7 +297,8 @@ class JobController:
     def _pause(self, job: SimJob) -> None:
         """Too few pods of the gang are left: its run time stands still until they are back."""
         if job.quorum_since is not None:
-            job.saved[""] = job.saved.get("", 0.0) + self._timeline.now - job.quorum_since
+            done = self._costs.done(self._timeline.now - job.quorum_since, job.spec.checkpoint_s)
+            job.saved[""] = job.saved.get("", 0.0) + done * job.speed
         job.epoch += 1
         job.quorum_since = None
 
@@ -259,14 +306,10 @@ class JobController:
         """Seconds of this stay whose work must be done again; what a checkpoint saved is remembered."""
         if pod.started is None:
             return 0.0
-        spec, now = job.spec, self._timeline.now
+        spec, elapsed = job.spec, self._elapsed(job, pod)
+        worked, kept = (find(elapsed, spec.checkpoint_s) for find in (self._costs.done, self._costs.kept))
         if spec.work is Work.GANG:
-            if not falls or job.quorum_since is None:
-                return 0.0
-            worked = now - job.quorum_since
-            return min(now - pod.started, worked - _kept(worked, spec.checkpoint_s))
-        worked = now - pod.started
-        kept = _kept(worked, spec.checkpoint_s)
+            return min(self._timeline.now - pod.started, worked - kept) if falls else 0.0
         job.saved[pod.name] = job.saved.get(pod.name, 0.0) + kept
         return worked - kept
 
@@ -292,10 +335,6 @@ class JobController:
 
 
 _RESTARTS = (Reaction.RESTART_JOB, Reaction.RESTART_POD, Reaction.RESTART_TASK)
-
-
-def _kept(worked: float, every: float) -> float:
-    return math.floor(worked / every + _TICK) * every if every > 0 else 0.0
 
 
 def group_of(spec: JobSpec, now: float) -> PodGroup:

@@ -12,6 +12,7 @@ from pumice.model.api import PodGroup, PodSpec, ResourceList
 from pumice.model.request import asked_by
 from pumice.model.resources import CPU, MEMORY, dim
 from pumice.model.task import GPU_RESOURCES
+from pumice.sim.speed import Speed
 from pumice.workloads.policies import Reaction
 
 SIM_RUN_ANNOTATION = keys.SIM_RUN_ANNOTATION
@@ -103,6 +104,8 @@ class JobSpec:
     retries: int = 3
     """How often a failed job is tried again before it has failed for good."""
     checkpoint_s: float = 0.0
+    speed: Speed | None = None
+    """How fast GANG works by what it got; None: always as fast."""
     parallelism: int = 0
     """How many pods there are at a time; 0: all of them."""
     placed: Mapping[str, str] = field(default_factory=dict)

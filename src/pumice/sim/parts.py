@@ -14,8 +14,9 @@ from pumice.model import keys
 from pumice.model.api import Metadata, NodeObject, NodeSpec, NodeStatus, QueueObject, QueueSpec, QueueStatus, Taint
 from pumice.sim.draws import Constant, Draw, Exponential, Lognormal, Uniform, WeightedChoice
 from pumice.sim.faults import FaultKind, Faults, PlannedFault
-from pumice.sim.reading import MOST, Section, Value
+from pumice.sim.reading import MOST, Value
 from pumice.sim.recorder import MODEL_LABEL
+from pumice.sim.speed import LINEAR, Curve, SpeedTable
 from pumice.sim.trace_resampling import Shake
 from pumice.sim.traces import FORMATS, OpenbOptions, PhillyOptions, SwfOptions, read, read_nodes, recognise
 from pumice.sim.workload import GPU, Arrivals, Generator, TracePart
@@ -136,8 +137,33 @@ def read_generator(value: Value) -> Generator:
             users=s.integer("users", 0),
             priority=s.integer("priority", 0, -(2**31), 2**31 - 1),
             declared=s.number("declared", 0.0),
+            speed=read_speed(s.get("speed")),
             origin=f"{value.source}:{value.line}",
         )
+
+
+def read_speed(value: Value | None) -> SpeedTable | None:
+    """How fast jobs work by what they got."""
+    if value is None:
+        return None
+    with value.section() as s:
+        pods, models, nodes = s.get("pods"), s.get("models"), s.get("nodes")
+        linear = pods is not None and not pods.is_section and pods.one_of(("linear",)) == "linear"
+        return SpeedTable(
+            LINEAR if linear else _curve(pods),
+            {} if models is None else {name: speed.number(above=True) for name, speed in models.pairs()},
+            _curve(nodes),
+        )
+
+
+def _curve(value: Value | None) -> Curve:
+    """Values above 0 by count, in the order of the counts."""
+    if value is None:
+        return ()
+    found = {value.key(count).integer(1): speed.number(above=True) for count, speed in value.pairs()}
+    if not found:
+        raise value.error("needs at least one count with its speed")
+    return tuple(sorted(found.items()))
 
 
 def _arrivals(value: Value) -> Arrivals:
@@ -223,6 +249,7 @@ def read_trace(value: Value, folder: Callable[[Value], Path]) -> TracePart:
             queue=s.text("queue"),
             create_queues=queues == "create",
             shake=Shake() if shake is None else _shake(shake),
+            speed=read_speed(s.get("speed")),
         )
 
 
@@ -303,6 +330,3 @@ def _planned(value: Value, names: set[str]) -> PlannedFault:
         if what is None:
             raise value.error(f"must have one of {', '.join(kinds)}")
     return PlannedFault(at, what, tuple(affected), length, tuple(objects), tuple(losses))
-
-
-__all__ = ["Section", "node", "read_faults", "read_generator", "read_nodes_of", "read_queues", "read_trace"]

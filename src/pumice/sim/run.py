@@ -42,6 +42,7 @@ from pumice.sim.measured import SimMeasuring
 from pumice.sim.policies import PolicyWatch
 from pumice.sim.recorder import Recorder, queue_record
 from pumice.sim.results.records import SEED, Origin, RecordedReason, RunRecord, Window
+from pumice.sim.speed import Costs
 
 INTERRUPTED = "interrupted"
 """The failure of a run that the user ended."""
@@ -74,6 +75,7 @@ class Setting:
     horizon_s: float = math.inf
     delays: Delays = field(default_factory=Delays)
     faults: Faults = field(default_factory=Faults)
+    costs: Costs = field(default_factory=Costs)
     period_s: float = 1.0
     """How long after a cycle that decided something the next one follows, if nothing happens before."""
     settle: bool = True
@@ -117,6 +119,7 @@ class Simulation:
             self.recorder,
             seed=setting.seed,
             pod_failures_every_s=setting.faults.pods_every_s,
+            costs=setting.costs,
         )
         runtime = Runtime(seed=setting.seed, metered=False)
         self.loop = Loop(self.cluster, self.cluster, assembly, self.timeline.clock, runtime=runtime)

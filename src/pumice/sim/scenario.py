@@ -28,10 +28,11 @@ from pumice.sim.draft import Draft, check_queues, digest_of, digest_of_data, lea
 from pumice.sim.faults import Faults
 from pumice.sim.job_manifests import JobManifests, read_manifests
 from pumice.sim.jobs import JobSpec
-from pumice.sim.parts import read_faults, read_generator, read_nodes_of, read_queues, read_trace
+from pumice.sim.parts import read_faults, read_generator, read_nodes_of, read_queues, read_speed, read_trace
 from pumice.sim.reading import ScenarioError, Section, Value, read_tree, value_of
 from pumice.sim.results.records import BLOCKS, SEED, SHAKEN, Origin, Window
 from pumice.sim.run import Setting, merged
+from pumice.sim.speed import Costs, Speed
 from pumice.sim.trace_resampling import Shake, Split
 from pumice.sim.traces import Trace, TraceJob
 from pumice.sim.workload import DAY_S, Generator, TraceJobs, TracePart
@@ -55,6 +56,8 @@ class SimScenario:
     generators: tuple[Generator, ...] = ()
     traces: tuple[TracePart, ...] = ()
     checkpoint_s: float = 0.0
+    speed: Speed | None = None
+    """How fast jobs of traces and generators work by what they got, unless those say; None: always as fast."""
     lead_s: float = DAY_S
     """What is played before each part of a trace."""
     shaken: bool = False
@@ -83,9 +86,16 @@ class SimScenario:
         ]
         saved = self.checkpoint_s
         for drawn in self.generators:
-            parts.append(TraceJobs(checkpoint_s=saved, origin=drawn.origin).jobs(drawn.jobs(seed)))
+            made = TraceJobs(checkpoint_s=saved, speed=drawn.speed or self.speed, origin=drawn.origin)
+            parts.append(made.jobs(drawn.jobs(seed)))
         for part in self.traces:
-            jobs = TraceJobs(merge=part.merge, queue=part.queue, checkpoint_s=saved, origin=str(part.trace.path))
+            jobs = TraceJobs(
+                merge=part.merge,
+                queue=part.queue,
+                checkpoint_s=saved,
+                speed=part.speed or self.speed,
+                origin=str(part.trace.path),
+            )
             parts.append(jobs.jobs(part.shake.jobs(part.trace.jobs, seed) if self.shaken else self._part_of(part)))
         return merged(parts)
 
@@ -192,6 +202,10 @@ class SimScenario:
         found = (o for o in self.setting.objects if isinstance(o, QueueObject))
         return {queue.metadata.name: int(queue.spec.weight or 1) for queue in found}
 
+    def with_speed(self, speed: Speed) -> SimScenario:
+        """Return the scenario with jobs that work so fast; a function that other processes can import."""
+        return replace(self, speed=speed)
+
     def with_load(self, factor: float) -> SimScenario:
         """The same scenario with jobs that arrive so many times as often; counted ones are as many more.
 
@@ -238,7 +252,7 @@ def plugin_directory(source: ScenarioSource) -> Path | None:
 
 _KEYS = (
     *("name", "seed", "horizon", "cluster", "queues", "workload", "faults", "delays", "cycles", "configurations"),
-    *("pluginsDir", "checkpoint", "measure"),
+    *("pluginsDir", "checkpoint", "measure", "speed", "costs"),
 )
 
 
@@ -300,6 +314,8 @@ def read_scenario(
         seed, horizon = top.integer("seed", 0, most=2**63 - 1), top.duration("horizon", math.inf)
         top.get("pluginsDir")
         checkpoint = top.duration("checkpoint", 0.0)
+        speed = read_speed(top.get("speed"))
+        costs = _costs(top.get("costs"))
         _cluster(top.need("cluster"), base, data, draft)
         queues = top.get("queues")
         if queues is not None:
@@ -328,6 +344,7 @@ def read_scenario(
         horizon_s=horizon,
         delays=delays,
         faults=faults or Faults(),
+        costs=costs,
         period_s=period,
         settle=settle,
         every_s=every,
@@ -352,6 +369,7 @@ def read_scenario(
         tuple(draft.generators),
         tuple(draft.traces),
         checkpoint,
+        speed,
         lead,
     )
 
@@ -435,6 +453,13 @@ def _delays(value: Value | None) -> Delays:
             eviction=section.duration("eviction", 1.0),
             bind_failures=failures,
         )
+
+
+def _costs(value: Value | None) -> Costs:
+    if value is None:
+        return Costs()
+    with value.section() as section:
+        return Costs(*(section.duration(key, 0.0) for key in ("checkpoint", "restart", "resize")))
 
 
 def _measure(value: Value | None) -> tuple[Window | None, float]:

@@ -26,6 +26,7 @@ from pumice.model.task import GROUP_ANNOTATION, ROLE_KEY
 from pumice.sim.draws import Constant, Draw, stream, uniform_of
 from pumice.sim.jobs import Demand, JobSpec, PodKind, Work, demand_of
 from pumice.sim.recorder import MODEL_LABEL
+from pumice.sim.speed import Speed
 from pumice.sim.trace_resampling import Shake
 from pumice.sim.traces import Trace, TraceJob, TracePod
 
@@ -51,6 +52,8 @@ class TracePart:
     """Make the queues that it names and that are not there."""
     shake: Shake = field(default_factory=Shake)
     """How it varies where many seeds are played."""
+    speed: Speed | None = None
+    """How fast its jobs work; else as the scenario says."""
 
 
 class _Role(NamedTuple):
@@ -76,8 +79,17 @@ class _Shape(NamedTuple):
 class TraceJobs:
     """Turns jobs of a trace into jobs that can be submitted. What equal ones share is made once."""
 
-    def __init__(self, *, merge: bool = False, queue: str = "", checkpoint_s: float = 0.0, origin: str = "") -> None:
-        self._merge, self._queue, self._checkpoint, self._origin = merge, queue, checkpoint_s, origin
+    def __init__(
+        self,
+        *,
+        merge: bool = False,
+        queue: str = "",
+        checkpoint_s: float = 0.0,
+        speed: Speed | None = None,
+        origin: str = "",
+    ) -> None:
+        self._merge, self._queue, self._origin = merge, queue, origin
+        self._checkpoint, self._speed = checkpoint_s, speed
         self._kinds: dict[tuple[TracePod, int], tuple[PodSpec, Demand]] = {}
         self._shapes: dict[tuple[tuple[TracePod, ...], int, int], _Shape] = {}
 
@@ -119,6 +131,7 @@ class TraceJobs:
             min_resources=shape.minimum,
             annotations=None if declared is None else Labels({RUN_TIME_ANNOTATION: seconds_text(declared)}),
             checkpoint_s=self._checkpoint,
+            speed=self._speed,
             origin=f"{self._origin}:{job.line}" if job.line else self._origin,
         )
 
@@ -307,6 +320,8 @@ class Generator:
     priority: int = 0
     declared: float = 0.0
     """The declared run time as a multiple of the real one; 0: none is declared."""
+    speed: Speed | None = None
+    """How fast the jobs work; else as the scenario says."""
     origin: str = ""
     """Where it was written, for messages: ``day.yaml:12``."""
 
