@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec import structs
 
 from pumice.errors import InvalidInput, shown
+from pumice.model import keys
 from pumice.model.api import Metadata, Pod, PodSpec
 from pumice.model.job import Job, SubJob, parse_bool, sub_job_of
 from pumice.model.mapping import NOTHING
@@ -19,6 +21,7 @@ from pumice.model.status import TaskStatus
 from pumice.model.task import PREEMPTABLE_KEY, ROLE_KEY, TASK_PRIORITY_ANNOTATION, Task, TaskClass, group_named
 from pumice.state import ledger
 from pumice.state import writing as w
+from pumice.state.devices import GROUP_LABEL
 from pumice.state.writing import find, put, replace, take, unsealed
 
 if TYPE_CHECKING:
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 
 S = TaskStatus
 _FINISHED = (S.SUCCEEDED, S.FAILED)
+_GIVEN: Final = frozenset({keys.GPU_INDEX, keys.VGPU_IDS})
+"""Annotations that say which GPUs a pod got; KAI's groups are labels or annotations of their own."""
 
 
 def pod_status(pod: Pod) -> TaskStatus:
@@ -123,6 +128,24 @@ def _readable_class(state: ClusterState, pod: Pod) -> TaskClass:
     return state.classes.of(Pod(metadata=meta, spec=PodSpec()))
 
 
+def _with_its_gpus(known: Task, pod: Pod) -> Pod:
+    """The pod with what it asked and got of GPUs, as it was when it got its place: its owner may write anything."""
+    if known.node is None:
+        return pod
+    bound = known.pod.spec.node_name == pod.spec.node_name
+
+    def is_fixed(key: str) -> bool:
+        return key in keys.GPU_ANNOTATIONS or (bound and (key in _GIVEN or key.startswith(GROUP_LABEL)))
+
+    told: dict[str, Mapping[str, str] | None] = {}
+    for name in ("labels", "annotations"):
+        was, now = getattr(known.pod.metadata, name) or NOTHING, getattr(pod.metadata, name) or NOTHING
+        fixed = {key: value for key, value in was.items() if is_fixed(key)}
+        if fixed != {key: value for key, value in now.items() if is_fixed(key)}:
+            told[name] = {**{key: value for key, value in now.items() if not is_fixed(key)}, **fixed}
+    return structs.replace(pod, metadata=structs.replace(pod.metadata, **told)) if told else pod
+
+
 def pod_seen(state: ClusterState, pod: Pod) -> None:
     """A pod was added or changed."""
     key = pod.key
@@ -132,6 +155,8 @@ def pod_seen(state: ClusterState, pod: Pod) -> None:
     if known is not None and known.uid != uid:
         pod_gone(state, key)
         known = None
+    if known is not None:
+        pod = _with_its_gpus(known, pod)
     if known is None:
         if (other := find(state.tasks, uid)) is not None:
             raise InvalidInput(f"Pod {key}: its UID {uid} is that of pod {other.key}")
@@ -147,8 +172,13 @@ def pod_seen(state: ClusterState, pod: Pod) -> None:
         w.set_assumed_at(known, None)
     fresh = None if same_but_for_its_place(known, pod) else _new_task(state, pod, known)
     if fresh is not None and not _same_identity(known, fresh):
+        stays = known.node is not None and known.node_name == pod.spec.node_name and fresh.klass.gpu == known.klass.gpu
+        devices = known.devices if stays else ()
+        groups = state.devices.groups_of(known, known.node.row) if devices and known.node is not None else ()
         _drop_task(state, known)
-        _add_task(state, fresh, key, status)
+        _add_task(state, fresh, key, status, devices)
+        if groups and fresh.node is not None:
+            state.devices.name_groups(fresh, groups, fresh.node.row)
         return
     node = state.table.by_name.get(pod.spec.node_name) if pod.spec.node_name else None
     moved = (known.status, known.node) != (status, None if status in _FINISHED else node)
@@ -188,7 +218,7 @@ def _same_identity(known: Task, fresh: Task) -> bool:
     )
 
 
-def _add_task(state: ClusterState, task: Task, key: str, status: TaskStatus) -> None:
+def _add_task(state: ClusterState, task: Task, key: str, status: TaskStatus, devices: Sequence[int] = ()) -> None:
     replace(state.tasks, task.uid, task)
     state.task_by_key[key] = task
     node_name = task.pod.spec.node_name
@@ -196,7 +226,7 @@ def _add_task(state: ClusterState, task: Task, key: str, status: TaskStatus) -> 
     state.table.ensure_width()
     if task.job_key:
         _join(state, task)
-    ledger.shift(state, task, ledger.OUT, status, node)
+    ledger.shift(state, task, ledger.OUT, status, node, devices=devices)
     _orphan(state, task, node_name)
 
 

@@ -70,7 +70,7 @@ class CardLedger:
         """Rows that were read again, in order."""
         for uid, (node, _) in list(self._promises.items()):
             task = state.tasks.get(uid)
-            if task is None or task.node_name != node or task.annotations.get(keys.VGPU_IDS):
+            if task is None or task.node_name != node:
                 del self._promises[uid]
 
     def sync(self) -> None:
@@ -92,13 +92,19 @@ class CardLedger:
         self.sync()
         return self._rows.get(node.row)
 
-    def _parts_of(self, task: Task, node: Node) -> list[Part] | None:
-        """What a task has of a node's cards; None where that is not known."""
+    def _parts_of(self, task: Task, node: Node, cards: Mapping[str, Card]) -> list[Part] | None:
+        """What a task has of a node's cards: where it says, and as much as it asks; None where that is not known."""
         promise = self._promises.get(task.uid)
         if promise is not None and promise[0] == node.name:
             return [*read_parts(promise[1])]
-        told = task.annotations.get(keys.VGPU_IDS)
-        return [*read_parts(told)] if told else None
+        told = [*read_parts(task.annotations.get(keys.VGPU_IDS, ""))]
+        asked = [one for one in asked_of(task.klass) for _ in range(one.cards)]
+        if len(told) != len(asked) or not all(part.uuid in cards for part in told):
+            return None
+        return [
+            part._replace(memory=one.memory_of(cards[part.uuid]), cores=one.cores)
+            for part, one in zip(told, asked, strict=True)
+        ]
 
     def promise(self, task: Task, node: Node, parts: Sequence[Sequence[Part]]) -> None:
         """Let a task have these parts."""
@@ -126,7 +132,12 @@ class CardLedger:
 class _Holding:
     """The cards of one node and who is on them: all, and all but those that this session evicts."""
 
-    def __init__(self, node: Node, parts_of: Callable[[Task, Node], list[Part] | None], settings: CardSettings) -> None:
+    def __init__(
+        self,
+        node: Node,
+        parts_of: Callable[[Task, Node, Mapping[str, Card]], list[Part] | None],
+        settings: CardSettings,
+    ) -> None:
         self._rules = settings.rules
         self.problem = ""
         try:
@@ -135,13 +146,14 @@ class _Holding:
             self.cards, self.problem = (), str(exc)
         self._empty = self.cards
         place = {card.uuid: n for n, card in enumerate(self.cards)}
+        known = {card.uuid: card for card in self.cards}
         self._labels: list[list[tuple[Task, bool]]] = [[] for _ in self.cards]
         all_cards, staying = list(self.cards), list(self.cards)
         unknown: list[Task] = []
         for task in sorted(node.tasks.values(), key=lambda t: t.uid):
             if not asked_of(task.klass):
                 continue
-            parts = parts_of(task, node)
+            parts = parts_of(task, node, known)
             if parts is None:
                 if task.status not in _BEING_PLACED:
                     unknown.append(task)
