@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pumice.answers.when.kept import Forecasts
     from pumice.answers.when.learned import Learned, LearningPaper
     from pumice.history.files import Folder
-    from pumice.history.historian import Historian
+    from pumice.history.recorder import Historian
 
 log = logging.getLogger("pumice.kube")
 T = TypeVar("T")
@@ -363,7 +363,7 @@ def _historian(state: ClusterState, history: Folder | LearningPaper | None) -> H
     """Who writes down what happens, if that is wanted."""
     if history is None:
         return None
-    from pumice.history.historian import Historian
+    from pumice.history.recorder import Historian
 
     return Historian(state, history)
 

@@ -15,7 +15,7 @@ from typing import TextIO
 from pumice.errors import InvalidInput, PumiceError
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session
-from pumice.history.historian import Historian, Paper
+from pumice.history.recorder import Historian, Paper
 from pumice.model.api import AnyObject, Metadata, NodeObject, PriorityClass, QueueObject, QueueSpec, QueueStatus
 from pumice.model.kai import (
     KAI_PARENT_QUEUE,

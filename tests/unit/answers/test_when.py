@@ -29,7 +29,7 @@ from pumice.answers.when.scene import GRACE
 from pumice.answers.when.spans import span, start_in_words
 from pumice.cli.app import app
 from pumice.history.files import Folder
-from pumice.history.historian import Historian
+from pumice.history.recorder import Historian
 from pumice.history.stories import read_history
 from pumice.model.events import Gone, Seen
 from pumice.scheduler.cycle import run_cycle
