@@ -20,7 +20,7 @@ from pumice.framework.registry import default_registry
 from pumice.model.api import Pod, PodStatus
 from pumice.model.events import Seen
 from pumice.scheduler.assembly import assemble, catalogue_of
-from pumice.shadow.beside import Shadow
+from pumice.shadow.follower import Shadow
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 _SHOWN: Final = 80
@@ -170,3 +171,15 @@ class ActionError(PumiceError):
 
 class IllegalMove(PumiceError):
     """A task was to change to a status that its present status does not allow."""
+
+
+def read_text(path: Path, what: str = "file") -> str:
+    """The text of a file, which is *what* to whoever reads the error.
+
+    :raises InvalidInput: it cannot be read, or is no text.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        why = exc.strerror if isinstance(exc, OSError) else "is not UTF-8 text"
+        raise InvalidInput(f"{what} {str(path)!r}: {why}") from exc

@@ -14,11 +14,10 @@ from pumice.config import load
 from pumice.engine.views import ViewCache
 from pumice.framework.registry import default_registry
 from pumice.kube.admission import Admissions, Ungrouped
-from pumice.kube.conditions import PodConditions
 from pumice.kube.gangs import HalfGangs
 from pumice.kube.metrics import CycleMetrics
 from pumice.kube.overtaken import Overtaken
-from pumice.kube.queues import QueueStatuses
+from pumice.kube.statuses import PodConditions, QueueStatuses
 from pumice.model import dimensions
 from pumice.model.api import decode
 from pumice.model.events import ClusterEvent, Gone, Seen

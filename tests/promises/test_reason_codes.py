@@ -92,7 +92,7 @@ def test_every_reason_is_used() -> None:
 
 
 def test_the_two_that_nobody_names_are_the_commands_of_queues() -> None:
-    from pumice.workloads.queues import CLOSE_ACTION, OPEN_ACTION
+    from pumice.kube.controllers.queues import CLOSE_ACTION, OPEN_ACTION
 
     assert (ReasonCode(OPEN_ACTION), ReasonCode(CLOSE_ACTION)) == (ReasonCode.OPEN_QUEUE, ReasonCode.CLOSE_QUEUE)
 

@@ -16,7 +16,7 @@ import pytest
 
 from pumice import Plugin
 from pumice.framework.session.statement import Statement
-from pumice.kube.conditions import PodConditions
+from pumice.kube.statuses import PodConditions
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note, StatusUpdate
 from pumice.model.node import Node

@@ -16,7 +16,7 @@ from pumice.model.status import TaskStatus
 from pumice.state.cluster import ClusterState
 from pumice.testing.builders import job, node, queue
 from pumice.testing.scenario import Scenario
-from pumice.testing.sessions import session
+from pumice.testing.world import session
 
 pytestmark = pytest.mark.law
 

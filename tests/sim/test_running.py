@@ -17,7 +17,7 @@ from pumice.sim.cluster import Delays
 from pumice.sim.faults import Faults, PlannedFault
 from pumice.sim.jobs import Work
 from pumice.sim.parts import node
-from pumice.workloads.policies import Reaction
+from pumice.workloads.vcjob import Reaction
 from sim.worlds import by_name, job, nodes, simulation, specs, stays
 
 

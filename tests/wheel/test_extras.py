@@ -17,7 +17,7 @@ from wheel_env import ROOT, environment, installed, run
 
 DEMO = ROOT / "examples" / "demo"
 GUIDE = ROOT / "examples" / "scenarios" / "guide.yaml"
-KUBE = ("pumice.kube", "pumice.shadow.live")
+KUBE = ("pumice.kube", "pumice.shadow.follower")
 PAGES = ("pumice.dashboard",)
 AGENTS = ("pumice.mcp",)
 HTTP = (

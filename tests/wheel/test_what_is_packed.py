@@ -13,7 +13,7 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 from wheel_env import ROOT
 
-from pumice.mcp.pages import PAGES
+from pumice.mcp.server import PAGES
 
 SOURCE = ROOT / "src"
 WITHOUT = """
@@ -37,11 +37,11 @@ TALKS = (
     "pumice.dashboard",
     "pumice.kube",
     "pumice.mcp.knowledge",
-    "pumice.mcp.pages",
-    "pumice.mcp.stdio",
+    "pumice.mcp.server",
+    "pumice.mcp.server",
     "pumice.mcp.studies",
     "pumice.mcp.tools",
-    "pumice.shadow.live",
+    "pumice.shadow.follower",
     "pumice.extender.asking.client",
     "pumice.extender.asking.connections",
     "pumice.extender.server",

@@ -9,8 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pumice.errors import InvalidInput, decoder_words
-from pumice.texts import read_text
+from pumice.errors import InvalidInput, decoder_words, read_text
 
 KINDS = {
     "nodes": "Node",

@@ -11,8 +11,7 @@ from pumice.cli import render
 from pumice.cli.commands import Commands
 from pumice.cli.options import Output, OutputOption, PluginsDirOption, lines_of, registry_with
 from pumice.cli.usage import WrongUsage
-from pumice.errors import PluginLoadError
-from pumice.texts import read_text
+from pumice.errors import PluginLoadError, read_text
 from pumice.words import counted
 
 if TYPE_CHECKING:

@@ -107,7 +107,7 @@ def settings_of(
     import msgspec
 
     from pumice.config import settings
-    from pumice.texts import read_text
+    from pumice.errors import read_text
 
     data = settings.read(read_text(config), str(config), kind) if config is not None else {}
     try:

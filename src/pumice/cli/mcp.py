@@ -39,7 +39,7 @@ def mcp(
 
     needs("mcp")
     from pumice.mcp.knowledge import Knowledge, LocalKnowledge, SchedulerKnowledge
-    from pumice.mcp.stdio import serve_stdio
+    from pumice.mcp.server import serve_stdio
     from pumice.mcp.tools import Tools
 
     told = None if place.past is None else read_history(place.past)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pumice.errors import BrokenPlugins, PluginLoadError
-from pumice.texts import read_text
+from pumice.errors import BrokenPlugins, PluginLoadError, read_text
 
 if TYPE_CHECKING:
     from pumice.config import SchedulerConf

@@ -203,7 +203,7 @@ def run(config: Path | None, flags: Mapping[str, Any]) -> None:
 def _pages(service: Service, loop: Loop) -> Callable[[Reviews], Sequence[BaseRoute]]:
     """The pages over the scheduler, whose cycles they remember from now on."""
     from pumice.dashboard.access import TokenDoor
-    from pumice.dashboard.chronicle import Chronicle
+    from pumice.dashboard.history import Chronicle
     from pumice.dashboard.server import Dashboard
 
     chronicle = Chronicle()

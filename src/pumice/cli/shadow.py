@@ -114,7 +114,7 @@ def _beside_simulation(
     scenario: Path, running: str | None, seed: int | None, candidate: Assembly, registry: Registry, *, quiet: bool
 ) -> Report:
     from pumice.scheduler.assembly import catalogue_of
-    from pumice.shadow.simulated import beside_simulation
+    from pumice.shadow.follower import beside_simulation
     from pumice.sim.scenario import read_scenario
 
     read = read_scenario(scenario, catalogue_of(registry))
@@ -141,7 +141,7 @@ def _beside_cluster(
 
     from pumice.kube.credentials import Credentials
     from pumice.kube.watching import Watching
-    from pumice.shadow.live import follow
+    from pumice.shadow.follower import follow
     from pumice.state.cluster import ClusterState
     from pumice.words import counted
 

@@ -11,7 +11,7 @@ from pumice.cli import render
 from pumice.cli.live import AnswersPlace, NamespaceOption, run
 from pumice.cli.options import Output, OutputOption
 from pumice.cli.usage import WrongUsage
-from pumice.texts import read_text
+from pumice.errors import read_text
 
 if TYPE_CHECKING:
     from pumice.answers.standing import Share

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pumice.answers.service import Answers
 from pumice.answers.when.kept import Forecasts
 from pumice.clock import SystemClock
-from pumice.dashboard.chronicle import Chronicle
+from pumice.dashboard.history import Chronicle
 from pumice.errors import PumiceError
 from pumice.framework.session.runtime import Runtime
 from pumice.kube.watching import Watching

@@ -25,10 +25,20 @@ from pumice.answers.questions import TRY, WHY, AboutTrial, AboutWhy, Asked, AskO
 from pumice.answers.survey import NodeRow, Survey, take_survey
 from pumice.answers.visibility import EVERYTHING, Sight
 from pumice.dashboard.access import COOKIE, NotAllowed, PageDoor, Reader
-from pumice.dashboard.chronicle import Chronicle, changes_for
-from pumice.dashboard.drawing import FILTERS, bars, chart_of, gpu_cells, tree_of
-from pumice.dashboard.seeing import View, seen_by, shown_rows
-from pumice.dashboard.supposing import MOST_QUEUES, asked_in, form_of
+from pumice.dashboard.history import Chronicle, changes_for
+from pumice.dashboard.views import (
+    FILTERS,
+    MOST_QUEUES,
+    View,
+    asked_in,
+    bars,
+    chart_of,
+    form_of,
+    gpu_cells,
+    seen_by,
+    shown_rows,
+    tree_of,
+)
 from pumice.errors import PumiceError
 from pumice.sim.job_text import objects_in
 

@@ -14,10 +14,9 @@ import msgspec
 
 from pumice import yamls
 from pumice.config.problems import nearest
-from pumice.errors import InvalidInput, decoder_words
+from pumice.errors import InvalidInput, decoder_words, read_text
 from pumice.kube.errors import NoCredentials
 from pumice.model.api import make_known
-from pumice.texts import read_text
 
 T = TypeVar("T")
 

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pumice.framework.session.session import Session
 from pumice.kube.admission import Admissions, Ungrouped
 from pumice.kube.backend import KubeBackend
-from pumice.kube.conditions import PodConditions
 from pumice.kube.gangs import HALF, HalfGangs
 from pumice.kube.health import Probes
 from pumice.kube.metrics import CycleMetrics
 from pumice.kube.overtaken import Overtaken
-from pumice.kube.queues import QueueStatuses
+from pumice.kube.statuses import PodConditions, QueueStatuses
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Intent, Note
 from pumice.ports import Binder, ReadsBack

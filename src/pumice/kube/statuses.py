@@ -5,18 +5,167 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
 from pumice.clock import Clock
+from pumice.engine.fit_error import FitError
+from pumice.errors import InvalidInput
+from pumice.framework.session.refusals import Stage
 from pumice.kube.client import MERGE, STRATEGIC
 from pumice.kube.kinds import RESOURCES, Resource
 from pumice.kube.writes import ApiWriter
 from pumice.model import native
 from pumice.model.api import CONTRARY, AnyObject, Condition, PodGroup
+from pumice.model.codes import ReasonCode
 from pumice.model.intents import StatusUpdate
+from pumice.model.queue import Queue
+from pumice.model.resources import Number, Resources, amount_text, dim_name
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+from pumice.scheduler.report import CycleReport
+from pumice.state.cluster import ClusterState
+
+EVERY = 1.0
+"""Seconds between two looks at the queues."""
+
+
+class QueueStatuses:
+    """The queue statuses that are out of date."""
+
+    def __init__(self) -> None:
+        self._looked = float("-inf")
+
+    def updates(self, state: ClusterState) -> list[StatusUpdate]:
+        """What to write; nothing for queues whose status says it already, or if it was looked at a moment ago."""
+        if 0 <= state.now - self._looked < EVERY:
+            return []
+        self._looked = state.now
+        found = []
+        for name, held in _sums(state).items():
+            written = state.queues[name].object.status.allocated or {}
+            if _written(written) != {d: v for d, v in held.items() if v}:
+                allocated = {**dict.fromkeys(written, "0"), **{dim_name(d): amount_text(d, v) for d, v in held.items()}}
+                found.append(StatusUpdate("Queue", name, {"allocated": dict(sorted(allocated.items()))}))
+        return found
+
+
+def _sums(state: ClusterState) -> dict[str, dict[int, Number]]:
+    """Queue -> ledger of what its tasks hold; with a root, of what is below it as well."""
+    sums: dict[str, dict[int, Number]] = {name: dict(queue.allocated.items()) for name, queue in state.queues.items()}
+    if "root" in state.queues:
+        for queue in state.queues.values():
+            for above in _ancestors(state, queue):
+                into = sums[above]
+                for d, v in queue.allocated.items():
+                    into[d] = into.get(d, 0) + v
+    return sums
+
+
+def _ancestors(state: ClusterState, queue: Queue) -> list[str]:
+    """The queues above one; parents that are missing, or form a ring, end the way."""
+    found: list[str] = []
+    name = queue.parent
+    while name in state.queues and name not in found and name != queue.name:
+        found.append(name)
+        name = state.queues[name].parent
+    return found
+
+
+def _written(allocated: dict[str, str | int | float]) -> dict[int, Number] | None:
+    try:
+        return {d: v for d, v in Resources.parse(allocated).items() if v}
+    except InvalidInput:
+        return None
+
+
+AGAIN = 10.0
+"""Seconds that pass at least before the pods of a job that fits nowhere are told another reason."""
+AGAIN_REFUSED = 60.0
+"""The same for jobs that were refused otherwise: numbers of queues change with every cycle."""
+MANY = 100
+"""So many jobs that were refused otherwise are told after one cycle; the others have their turn."""
+_AT_NODES = (Stage.NODES, Stage.ABSENT, Stage.UNSEEN, Stage.SERVED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Why:
+    """Why the pods of a job wait."""
+
+    reason: ReasonCode
+    text: str
+    again: float
+    errors: Mapping[str, FitError]
+    """What is known of single tasks, by UID."""
+
+
+class PodConditions:
+    """What to write into pods that wait: at once when they are new, seldom when only the reason changes."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, tuple[float, int]] = {}
+
+    def updates(self, report: CycleReport, state: ClusterState) -> list[StatusUpdate]:
+        """The conditions to write after a cycle; none for pods that have them already."""
+        found: list[StatusUpdate] = []
+        told: dict[str, tuple[float, int]] = {}
+        refused = 0
+        for uid, why in _waiting(report):
+            job = state.jobs.get(uid)
+            if job is None:
+                continue
+            pending = job.with_status(TaskStatus.PENDING)
+            before = self._told.get(uid)
+            if before is not None and before[1] == len(pending) and 0 <= state.now - before[0] < why.again:
+                told[uid] = before
+                continue
+            if why.reason is not ReasonCode.UNSCHEDULABLE and pending:
+                refused += 1
+                if refused > MANY:
+                    continue
+            told[uid] = (state.now, len(pending))
+            for task in pending.values():
+                if not task.pod.spec.scheduling_gates:
+                    found.extend(_update(task, why.reason, str(why.errors.get(task.uid, why.text)), state.now))
+        self._told = told
+        return found
+
+
+def _waiting(report: CycleReport) -> Iterator[tuple[str, _Why]]:
+    """Jobs that were not served, with what stopped them; those refused with others of their class too."""
+    for uid, errors in report.fit_errors.items():
+        if errors:
+            yield uid, _Why(ReasonCode.UNSCHEDULABLE, str(next(iter(errors.values()))), AGAIN, errors)
+    for uid, refusal in report.refusals.items():
+        if report.fit_errors.get(uid):
+            continue
+        if refusal.error is not None:
+            yield uid, _Why(ReasonCode.UNSCHEDULABLE, str(refusal.error), AGAIN, {})
+        elif refusal.stage not in _AT_NODES and uid not in report.pipelined and refusal.told:
+            by = f" ({refusal.plugin})" if refusal.plugin else ""
+            yield uid, _Why(refusal.stage.code, f"{refusal.told}{by}", AGAIN_REFUSED, {})
+
+
+def _update(task: Task, reason: ReasonCode, why: str, now: float) -> list[StatusUpdate]:
+    """The update that says why, unless the pod says so already."""
+    since = datetime.fromtimestamp(now, UTC)
+    for present in task.pod.status.conditions or ():
+        if present.type == "PodScheduled" and present.status == "False":
+            if (present.reason, present.message) == (reason, why):
+                return []
+            since = present.last_transition_time or since
+    condition: dict[str, Any] = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": reason,
+        "message": why,
+        "lastTransitionTime": since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    return [StatusUpdate("Pod", task.key, {"conditions": [condition]})]
+
 
 log = logging.getLogger("pumice.kube")
 

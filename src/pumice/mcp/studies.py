@@ -20,7 +20,7 @@ from pumice.config import SchedulerConf
 from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
 from pumice.framework.registry import Registry
-from pumice.mcp.asked import ConfsArguments, GoalArguments
+from pumice.mcp.arguments import ConfsArguments, GoalArguments
 from pumice.mcp.knowledge import NotKnown
 from pumice.sim.planning import Variant, VariantPlayer, answer_in_words, remarks, size
 from pumice.sim.planning.goals import parse_goal

@@ -20,7 +20,7 @@ from pumice.config.secrets import without_secrets
 from pumice.errors import InvalidInput, PumiceError, decoder_words
 from pumice.framework.registry import Registry
 from pumice.history.stories import Told
-from pumice.mcp.asked import (
+from pumice.mcp.arguments import (
     ConfArguments,
     ConfsArguments,
     GoalArguments,
@@ -30,8 +30,9 @@ from pumice.mcp.asked import (
     QueueArguments,
     StartArguments,
     WaitingArguments,
+    clean,
+    marked,
 )
-from pumice.mcp.bounds import clean, marked
 from pumice.mcp.knowledge import Knowledge, evicted
 from pumice.mcp.studies import Studies
 from pumice.model.api import AnyObject

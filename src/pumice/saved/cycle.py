@@ -2,20 +2,293 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+import re
+import sys
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
-from pumice.errors import InvalidInput, shown
-from pumice.model import api
+from pumice.errors import InvalidInput, shown, words_of
+from pumice.model import api, keys
+from pumice.model.codes import ReasonCode
 from pumice.model.events import Seen
 from pumice.model.status import JobPhase, TaskStatus
-from pumice.saved.staying import without_secrets
 from pumice.state.assumed import RefusedWrite
 from pumice.state.cluster import ClusterState
 from pumice.state.devices import MOST_DEVICES, groups_named
+
+NEVER_SAVED: Final = frozenset(
+    {"volumeAttributes", "opaque", "parameters", "secretRef", "nodePublishSecretRef", "nodeStageSecretRef"}
+    | {"controllerPublishSecretRef", "controllerExpandSecretRef", "nodeExpandSecretRef"}
+)
+"""Fields that drivers read and schedulers do not: passwords and tokens stand in them."""
+WORDS: Final = frozenset(
+    """
+In NotIn Exists DoesNotExist Gt Lt Equal NoSchedule PreferNoSchedule NoExecute TCP UDP SCTP Always
+OnFailure Never DoNotSchedule ScheduleAnyway Honor Ignore hard soft Node HyperNode Pod Job ReplicaSet
+StatefulSet DaemonSet PodGroup Pending Running Succeeded Failed Unknown Inqueue Completed Open Closed
+Closing Available Bound Released Lost ReadWriteOnce ReadOnlyMany ReadWriteMany ReadWriteOncePod
+Filesystem Block Immediate WaitForFirstConsumer PreemptLowerPriority IfHealthyBudget AlwaysAllow
+ExactCount All True False Ready PodScheduled ContainersReady Initialized DisruptionTarget
+MemoryPressure DiskPressure PIDPressure NetworkUnavailable Scheduled Unschedulable default root
+kube-system kube-public kube-node-lease volcano-system system-cluster-critical system-node-critical
+pods pod linux windows amd64 arm64 preemptible non-preemptible metadata.name fifo traverse cpu memory
+ephemeral-storage storage requests limits nvidia.com amd.com gpu LeastAllocated MostAllocated
+RequestedToCapacityRatio
+""".split()  # noqa: SIM905
+) | frozenset(map(str, ReasonCode))
+_KEYED: Final = frozenset({"key", "topologyKey", "topologyKeys", "matchLabelKeys", "mismatchLabelKeys"})
+_KEPT_FIELDS: Final = frozenset({"uid", "resourceVersion"})
+_ATTRIBUTES: Final = frozenset({"attributes", "capacity"})
+_DROPPED_FIELDS: Final = NEVER_SAVED | {"message", "nodeID"}
+_PLAIN: Final = re.compile(
+    r"|[-+]?[0-9]{1,18}(?:\.[0-9]{0,9})?(?:[eE][-+]?[0-9]{1,3}|[A-Za-zµ%]{1,2})?"
+    r"|(?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:ns|us|µs|ms|s|m|h|d)){1,6}|v?[0-9]+(?:\.[0-9]+){1,3}|true|false|True|False"
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,18}(?:Z|[-+][0-9]{2}:[0-9]{2})"
+)
+_PART: Final = re.compile(r'[^\s,;:/={}\[\]"|]+')
+"""Annotations hold lists, paths and JSON: each part of one is a text by itself."""
+_CEL: Final = re.compile(r'"(?:[^"\\]|\\.)*"|' + r"'(?:[^'\\]|\\.)*'|[A-Za-z_]\w*")
+_CEL_WORDS: Final = frozenset(
+    """
+device attributes capacity driver allowMultipleAllocations true false null in has all exists exists_one
+map filter size startsWith endsWith contains matches quantity semver isGreaterThan isLessThan compareTo
+int string double bool lowerAscii upperAscii orValue cel bind
+""".split()  # noqa: SIM905
+)
+
+
+def without_secrets(data: Any) -> Any:
+    """Data of an object without what is never saved."""
+    if isinstance(data, dict):
+        return {key: without_secrets(value) for key, value in data.items() if key not in NEVER_SAVED}
+    if isinstance(data, list):
+        return [without_secrets(value) for value in data]
+    return data
+
+
+def plain(text: str) -> bool:
+    """Is it a number, quantity, duration, time or truth value?"""
+    return _PLAIN.fullmatch(text) is not None
+
+
+def said_in(conf: Any) -> set[str]:
+    """Every text of a conf, and every part of one between signs."""
+    found: set[str] = set()
+    for text in _texts(conf):
+        found |= {text, *re.split(r"[\s,;:=|]+", text)}
+    return found
+
+
+def _texts(data: Any) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, Mapping):
+        for key, value in data.items():
+            yield str(key)
+            yield from _texts(value)
+    elif isinstance(data, (list, tuple)):
+        for value in data:
+            yield from _texts(value)
+
+
+def each_text(data: Any, rename: Callable[[str], str], field: str = "") -> Any:
+    """A copy of an object's data with *rename* called for every text that is neither field nor key.
+
+    Messages, what is never saved and annotations that nobody reads are not in it.
+    """
+    if isinstance(data, dict):
+        found = {}
+        for key, value in data.items():
+            if key in _DROPPED_FIELDS or (field == "annotations" and key not in keys.KEYS) or key == keys.LAST_APPLIED:
+                continue
+            if field == "annotations" and isinstance(value, str):
+                found[key] = _PART.sub(lambda match: rename(match[0]), value)
+                continue
+            if field in _ATTRIBUTES:
+                key = _qualified(key, rename)
+            elif field == "minTaskMember":
+                key = rename(key)
+            found[key] = each_text(value, rename, key)
+        return found
+    if isinstance(data, (list, tuple)):
+        return [each_text(value, rename, field) for value in data]
+    if not isinstance(data, str) or field in _KEYED or field in _KEPT_FIELDS:
+        return data
+    if field == "expression":
+        return _CEL.sub(lambda match: _cel_word(match[0], rename), data)
+    if field == "matchAttribute":
+        return _qualified(data, rename)
+    return rename(data)
+
+
+def _qualified(name: str, rename: Callable[[str], str]) -> str:
+    """The name of a device's attribute; its domain is that of a driver."""
+    domain, slash, own = name.rpartition("/")
+    return f"{rename(domain)}/{own}" if slash else name
+
+
+def _cel_word(word: str, rename: Callable[[str], str]) -> str:
+    if word[0] in "\"'":
+        return f'"{rename(word[1:-1])}"'
+    return word if word in _CEL_WORDS else rename(word).replace("-", "_")
+
+
+def attribute_names(objects: Mapping[str, list[dict[str, Any]]]) -> set[str]:
+    """What devices' attributes and capacities are called, without their domains: expressions name them."""
+    found: set[str] = set()
+
+    def look(data: Any, field: str) -> None:
+        if isinstance(data, dict):
+            if field in _ATTRIBUTES:
+                found.update(key.rpartition("/")[2] for key in data)
+            for key, value in data.items():
+                look(value, key)
+        elif isinstance(data, list):
+            for value in data:
+                look(value, field)
+
+    look(objects.get("ResourceSlice", []), "")
+    return found
+
+
+_TAGS: Final = frozenset({"$float", "$tuple", "$named", "$set", "$frozenset", "$dict"})
+
+
+def pack(value: Any) -> Any:
+    """A value as JSON-like data from which `unpack` makes an equal one.
+
+    :raises TypeError: it is not made of plain values, lists, tuples, sets and dicts.
+    """
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else {"$float": str(value)}
+        case list():
+            return [pack(v) for v in value]
+        case tuple() if hasattr(value, "_fields"):
+            kind = type(value)
+            parts = {field: pack(v) for field, v in zip(value._fields, value, strict=True)}
+            return {"$named": [kind.__module__, kind.__qualname__, parts]}
+        case tuple():
+            return {"$tuple": [pack(v) for v in value]}
+        case set() | frozenset():
+            return {f"${type(value).__name__}": sorted((pack(v) for v in value), key=msgspec.json.encode)}
+        case dict() if all(isinstance(k, str) and not k.startswith("$") for k in value):
+            return {k: pack(v) for k, v in value.items()}
+        case dict():
+            return {"$dict": [[pack(k), pack(v)] for k, v in value.items()]}
+    raise TypeError(f"a {type(value).__name__} cannot be saved")
+
+
+def unpack(data: Any, what: str = "memory") -> Any:
+    """The value that `pack` was given; *what* names it in messages.
+
+    :raises InvalidInput: `pack` made no such data.
+    """
+    try:
+        return _unpack(data)
+    except (TypeError, ValueError, RecursionError, OverflowError) as exc:
+        raise InvalidInput(f"saved cycle: {what}: {exc}") from exc
+
+
+def _unpack(data: Any) -> Any:
+    if isinstance(data, list):
+        return [_unpack(v) for v in data]
+    if not isinstance(data, dict):
+        return data
+    if not any(k.startswith("$") for k in data):
+        return {k: _unpack(v) for k, v in data.items()}
+    [(tag, inside)] = data.items() if len(data) == 1 else [("", None)]
+    match tag, inside:
+        case "$float", "nan" | "inf" | "-inf":
+            return float(inside)
+        case "$tuple", list():
+            return tuple(_unpack(v) for v in inside)
+        case "$named", [str(module), str(name), dict(parts)]:
+            kind = _named(module, name, tuple(parts))
+            return tuple.__new__(kind, [_unpack(v) for v in parts.values()])
+        case "$set", list():
+            return {_unpack(v) for v in inside}
+        case "$frozenset", list():
+            return frozenset(_unpack(v) for v in inside)
+        case "$dict", list():
+            return {_unpack(k): _unpack(v) for k, v in map(_pair, inside)}
+    raise ValueError(
+        f"must be plain data, or one of {', '.join(sorted(_TAGS))} with what belongs there, got {_said(data)}"
+    )
+
+
+def _pair(data: Any) -> Sequence[Any]:
+    if not isinstance(data, list) or len(data) != 2:
+        raise ValueError(f"$dict must hold pairs, got {_said(data)}")
+    return data
+
+
+def _said(data: Any) -> str:
+    return shown(msgspec.json.encode(data).decode())
+
+
+def _named(module: str, name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
+    """The class of a named tuple: the plugin's own if it is loaded here, else one with the same fields.
+
+    Nothing is imported: a file may come from a stranger.
+    """
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    own = isinstance(found, type) and issubclass(found, tuple) and getattr(found, "_fields", None) == fields
+    return found if own else _stand_in(name.rpartition(".")[2], fields)
+
+
+@lru_cache(maxsize=64)
+def _stand_in(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
+    return namedtuple(name, fields)  # names that are none are a ValueError
+
+
+def pack_memory(memory: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
+    """What plugins keep between sessions, packed, and the entries that were left out.
+
+    What begins with an underscore is a cache: left out without a word, its plugin makes it anew.
+    """
+    packed: dict[str, Any] = {}
+    left_out: list[str] = []
+    for plugin, entries in memory.items():
+        if plugin.startswith("_"):
+            continue
+        mine: dict[Any, Any] = {}
+        for key, value in entries.items():
+            if isinstance(key, str) and key.startswith("_"):
+                continue
+            try:
+                msgspec.json.encode(pack({key: value}))  # also what is plain may be too great, or no text for a file
+                mine[key] = value
+            except Exception:
+                left_out.append(f"{plugin}: {words_of(key)}")
+        if mine:
+            packed[plugin] = pack(mine)
+    return packed, left_out
+
+
+def unpack_memory(packed: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What plugins kept between sessions.
+
+    :raises InvalidInput: `pack_memory` made no such data.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for plugin, entries in packed.items():
+        mine = unpack(entries, f"memory of plugin {plugin!r}")
+        if not isinstance(mine, dict):
+            raise InvalidInput(f"saved cycle: memory of plugin {plugin!r}: must be a mapping, got {_said(entries)}")
+        found[plugin] = mine
+    return found
+
 
 _ASSUMED: Final = frozenset({TaskStatus.BINDING, TaskStatus.RELEASING})
 _TOLD: Final = ("do", "pod", "uid", "node", "job", "beneficiary", "beneficiary_pod")

@@ -17,7 +17,7 @@ from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session, Shard
 from pumice.model.api import AnyObject
 from pumice.model.events import Gone, Seen
-from pumice.saved.packing import pack_memory, unpack_memory
+from pumice.saved.cycle import pack_memory, unpack_memory
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.report import CycleReport

@@ -21,8 +21,18 @@ from pumice.framework.session.session import Session, Shard
 from pumice.model.api import AnyObject
 from pumice.model.intents import Bind, Evict, Intent, Nominate
 from pumice.saved import cycle as parts
-from pumice.saved.cycle import SavedCycle, SavedHealth, SavedLosses, SavedNomination, SavedShard, SavedTurn
-from pumice.saved.packing import pack, pack_memory, unpack, unpack_memory
+from pumice.saved.cycle import (
+    SavedCycle,
+    SavedHealth,
+    SavedLosses,
+    SavedNomination,
+    SavedShard,
+    SavedTurn,
+    pack,
+    pack_memory,
+    unpack,
+    unpack_memory,
+)
 from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.dry import dry_cycle

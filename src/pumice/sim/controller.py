@@ -20,7 +20,7 @@ from pumice.sim.log import EventLog
 from pumice.sim.results.records import JobOutcome, PodOutcome
 from pumice.sim.speed import Costs, Gang, Speed
 from pumice.workloads.grouping import job_group
-from pumice.workloads.policies import POD_FAILED, TASK_COMPLETED, Reaction, reaction_to
+from pumice.workloads.vcjob import POD_FAILED, TASK_COMPLETED, Reaction, reaction_to
 
 
 class SimJob:

@@ -40,9 +40,18 @@ from pumice.workloads.grouping import (
     least_resources,
     pod_queue,
 )
-from pumice.workloads.pods import identity_labels
-from pumice.workloads.policies import Answers, answers_of
-from pumice.workloads.vcjob import Template, VcJobSpec, minimum_of, pod_name, roles_of, size_problem, template_of
+from pumice.workloads.vcjob import (
+    Answers,
+    Template,
+    VcJobSpec,
+    answers_of,
+    identity_labels,
+    minimum_of,
+    pod_name,
+    roles_of,
+    size_problem,
+    template_of,
+)
 
 _OWNER_LABELS = (keys.JOB_NAME, keys.BATCH_JOB_NAME, keys.BATCH_JOB_NAME_OLD)
 _OF_RUNS = (RUN_TIME_ANNOTATION, SIM_RUN_ANNOTATION, SIM_FAILS_ANNOTATION, SIM_CHECKPOINT_ANNOTATION)

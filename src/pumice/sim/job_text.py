@@ -16,7 +16,7 @@ def objects_in(text: str, name: str = "job.yaml") -> list[AnyObject]:
     """
     if not text.strip():
         raise InvalidInput("there is no manifest")
-    found = manifests.read_text(text, name)
+    found = manifests.parse(text, name)
     objects = [placed.object for placed in found.objects]
     for document in found.jobs:
         objects += expanded(read_job(document.data, document.place, 0.0))

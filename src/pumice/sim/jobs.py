@@ -13,7 +13,7 @@ from pumice.model.request import asked_by
 from pumice.model.resources import CPU, MEMORY, dim
 from pumice.model.task import GPU_RESOURCES
 from pumice.sim.speed import Speed
-from pumice.workloads.policies import Reaction
+from pumice.workloads.vcjob import Reaction
 
 SIM_RUN_ANNOTATION = keys.SIM_RUN_ANNOTATION
 """How long a pod really runs in the simulator, as a Go duration; else the declared time."""

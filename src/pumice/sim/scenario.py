@@ -16,7 +16,7 @@ import numpy
 
 from pumice import saved
 from pumice.config import DEFAULT_CONF, HELM_CONF, Catalogue, LoadedConf, SchedulerConf, from_data, load
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, read_text
 from pumice.framework.plugin import Plugin
 from pumice.framework.registry import Registry, default_registry
 from pumice.framework.run_times import RUN_TIME_ANNOTATION
@@ -36,7 +36,6 @@ from pumice.sim.speed import Costs, Speed
 from pumice.sim.trace_resampling import Shake, Split
 from pumice.sim.traces import Trace, TraceJob
 from pumice.sim.workload import DAY_S, Generator, TraceJobs, TracePart
-from pumice.texts import read_text
 
 _PLANS, _ORDERS = "easybackfill", "sjf"
 """The action and the plugin that need declared run times."""

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pumice.testing.builders import cluster, job, node, pod, priority_class, queue
     from pumice.testing.check import check_plugin
-    from pumice.testing.cycle import Cycle, Why
-    from pumice.testing.scenario import ConfWarning, Scenario
-    from pumice.testing.sessions import session, task_of
+    from pumice.testing.scenario import ConfWarning, Cycle, Scenario, Why
+    from pumice.testing.world import session, task_of
 
 __all__ = [
     "ConfWarning",
@@ -36,9 +35,8 @@ __all__ = [
 _HOME = {
     "builders": ("cluster", "job", "node", "pod", "priority_class", "queue"),
     "check": ("check_plugin",),
-    "cycle": ("Cycle", "Why"),
-    "scenario": ("ConfWarning", "Scenario"),
-    "sessions": ("session", "task_of"),
+    "scenario": ("ConfWarning", "Cycle", "Scenario", "Why"),
+    "world": ("session", "task_of"),
 }
 _MODULE_OF = {name: f"pumice.testing.{module}" for module, names in _HOME.items() for name in names}
 

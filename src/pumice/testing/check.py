@@ -27,8 +27,7 @@ from pumice.model.reason import Unfit, reason_of
 from pumice.model.task import Task
 from pumice.testing.builders import job, node, pod, queue
 from pumice.testing.scenario import Scenario
-from pumice.testing.sessions import session
-from pumice.testing.world import Given
+from pumice.testing.world import Given, session
 
 Answers: TypeAlias = Mapping[str, Any]
 """Node -> what a callback says about it."""

@@ -9,27 +9,177 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from pumice.config import DEFAULT_CONF, from_data, load
 from pumice.errors import InvalidInput
+from pumice.framework.compat import PUMICE
 from pumice.framework.plugin import Plugin
 from pumice.framework.registry import Registry, default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.model.api import AnyObject, NodeObject, Pod, PodGroup, QueueObject
 from pumice.model.events import ClusterEvent
+from pumice.model.intents import Bind, Evict, Intent, Nominate
 from pumice.model.job import Job
 from pumice.model.node import Node
+from pumice.model.resources import dim_name
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
+from pumice.notebook import html_table
 from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
+from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
+from pumice.state.invariants import violations
 from pumice.testing import builders
-from pumice.testing.cycle import Cycle
-from pumice.testing.laws import Watch
 from pumice.testing.world import Given, World, flat, with_default_queue
+
+
+class Watch:
+    """Looks at the state before and after each cycle and remembers every broken law."""
+
+    def __init__(self) -> None:
+        self._idle: npt.NDArray[np.int64] = np.zeros((0, 0), dtype=np.int64)
+        self._broken: list[str] = []
+        self._cycle = 0
+
+    def before(self, state: ClusterState) -> None:
+        """A cycle begins."""
+        self._cycle += 1
+        self._idle = state.table.idle.copy()
+
+    def after(self, state: ClusterState, assembly: Assembly, report: CycleReport) -> None:
+        """A cycle ended; its intents are not carried out yet."""
+        found = [*self._over_committed(state), *_for_nothing(assembly, report)]
+        if any(info.name == "gang" for tier in assembly.plugins for info, _, _ in tier):
+            found += _half_gangs(state, report)
+        self._broken += [f"cycle {self._cycle}: {text}" for text in found + violations(state)]
+
+    def broken(self, state: ClusterState) -> list[str]:
+        """Every law that was broken so far, or is now."""
+        return self._broken + violations(state)
+
+    def _over_committed(self, state: ClusterState) -> list[str]:
+        """Nodes that the cycle itself took more from than they had."""
+        table, before = state.table, self._idle
+        now = table.idle[: before.shape[0], : before.shape[1]]
+        out = []
+        for d, row in np.argwhere((now < 0) & (now < before)).tolist():
+            node = table.nodes[row]
+            name = node.name if node is not None else f"row {row}"
+            out.append(f"node {name}: {dim_name(d)} is over-committed by {-int(now[d, row])}")
+        return out
+
+
+def _half_gangs(state: ClusterState, report: CycleReport) -> list[str]:
+    jobs = {state.jobs[i.job] for i in report.intents if isinstance(i, Bind) and i.job in state.jobs}
+    return [
+        f"job {job.uid}: {job.ready_count} tasks have a place, its gang needs {job.min_available}"
+        for job in sorted(jobs, key=lambda j: j.uid)
+        if not job.is_ready
+    ]
+
+
+def _for_nothing(assembly: Assembly, report: CycleReport) -> list[str]:
+    """Evictions whose beneficiary got nothing for them."""
+    if assembly.compat != PUMICE:
+        return []
+    helped = {i.job for i in report.intents if isinstance(i, Bind)} | set(report.pipelined)
+    return [
+        f"pod {i.pod} was evicted for {i.beneficiary}, which got no place"
+        for i in report.intents
+        if isinstance(i, Evict) and i.beneficiary and i.beneficiary not in helped
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why a job was not served: the reason that stopped it, who gave it, and what its tasks ran into on the nodes."""
+
+    reason: str = ""
+    plugin: str = ""
+    stage: str = ""
+    tasks: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Everything that was said."""
+        said = list(dict.fromkeys(t for t in (self.reason, *self.tasks) if t))
+        return "; ".join(t for t in said if not any(t is not other and other.startswith(t) for other in said))
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+
+class Cycle:
+    """One cycle's outcome. Names of jobs and pods in ``default`` may be given without their namespace."""
+
+    def __init__(self, report: CycleReport) -> None:
+        self.report = report
+        self.looked_at = False
+        """Has the test asked for `errors`?"""
+
+    @property
+    def intents(self) -> Sequence[Intent]:
+        """What was decided: binds, evictions and nominations, in order."""
+        return [i for i in self.report.intents if isinstance(i, (Bind, Evict, Nominate))]
+
+    @property
+    def updates(self) -> Sequence[Intent]:
+        """What was merely written down: statuses and notes."""
+        return [i for i in self.report.intents if not isinstance(i, (Bind, Evict, Nominate))]
+
+    @property
+    def binds(self) -> dict[str, str]:
+        """Pod -> node."""
+        return self.report.binds
+
+    @property
+    def evictions(self) -> list[str]:
+        """Evicted pods, in order."""
+        return self.report.evictions
+
+    @property
+    def pipelined(self) -> dict[str, str]:
+        """Pod -> node, for tasks that wait for room that is being released."""
+        return {pod: node for tasks in self.report.pipelined.values() for pod, node in tasks.items()}
+
+    @property
+    def errors(self) -> list[str]:
+        """What plugins did wrong. A test that asks for it knows of the cycle's errors, and no longer fails of them."""
+        self.looked_at = True
+        return self.report.errors
+
+    def gauge(self, name: str, **labels: str) -> float | None:
+        """The value of a gauge that a plugin published, or None."""
+        return self.report.gauges.get((name, tuple(sorted(labels.items()))))
+
+    def counter(self, name: str, **labels: str) -> float:
+        """The value of a counter that a plugin published."""
+        return self.report.counters.get((name, tuple(sorted(labels.items()))), 0)
+
+    def why(self, job: str) -> Why:
+        """Why a job was not served; empty when nothing stood in its way."""
+        uid = job if "/" in job else f"default/{job}"
+        refusal = self.report.refusals.get(uid)
+        unfit = tuple(dict.fromkeys(str(error) for error in self.report.fit_errors.get(uid, {}).values()))
+        if refusal is not None:
+            return Why(refusal.text, refusal.plugin, refusal.stage, unfit)
+        return Why(unfit[0] if unfit else "", "", "nodes" if unfit else "", unfit)
+
+    def _repr_html_(self) -> str:
+        waiting = [(uid, self.why(uid)) for uid in dict.fromkeys([*self.report.refusals, *self.report.fit_errors])]
+        rows = [[pod, "placed", node] for pod, node in self.binds.items()]
+        rows += [[pod, "placed when room is free", node] for pod, node in self.pipelined.items()]
+        rows += [[pod, "evicted", ""] for pod in self.evictions]
+        rows += [[uid, "pending", why.text] for uid, why in waiting]
+        return html_table(("pod or job", "decision", "node or reason"), rows, "Cycle", self.report.errors)
+
 
 PluginSpec: TypeAlias = str | type[Plugin] | tuple[str | type[Plugin], Mapping[str, Any]] | Mapping[str, Any]
 """A plugin of a scenario: its name, its class, either with arguments, or an entry as in a conf file."""

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pumice.workloads.policies import (
+from pumice.workloads.vcjob import (
     JOB_UNKNOWN,
     POD_EVICTED,
     POD_FAILED,
@@ -20,9 +20,9 @@ from pumice.workloads.policies import (
     TASK_FAILED,
     Answers,
     Reaction,
+    Role,
     reaction_to,
 )
-from pumice.workloads.vcjob import Role
 
 PENDING, RUNNING, RESTARTING = "Pending", "Running", "Restarting"
 COMPLETING, COMPLETED = "Completing", "Completed"

@@ -15,7 +15,7 @@ import msgspec
 from pumice.answers.service import Answers
 from pumice.config import from_data
 from pumice.dashboard.access import OpenDoor, TokenDoor
-from pumice.dashboard.chronicle import Chronicle
+from pumice.dashboard.history import Chronicle
 from pumice.dashboard.server import Dashboard
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime

@@ -11,7 +11,7 @@ from dashboard_worlds import CONF, Word, desk_over, served
 
 from pumice.answers.what_if import instant
 from pumice.answers.what_if.sides import play
-from pumice.dashboard.chronicle import Chronicle
+from pumice.dashboard.history import Chronicle
 from pumice.framework.points.health import Health
 from pumice.testing import job, node, queue
 

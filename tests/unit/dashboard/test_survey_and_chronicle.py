@@ -6,8 +6,8 @@ from dashboard_worlds import NOON, desk_over
 
 from pumice.answers.survey import take_survey
 from pumice.answers.visibility import EVERYTHING, Sight
-from pumice.dashboard.chronicle import MOST_SAMPLES, Chronicle, changes_for
-from pumice.dashboard.seeing import seen_by
+from pumice.dashboard.history import MOST_SAMPLES, Chronicle, changes_for
+from pumice.dashboard.views import seen_by
 from pumice.model.events import EvictFailed, Gone, Seen
 from pumice.model.intents import Evict, Intent
 from pumice.model.status import TaskStatus

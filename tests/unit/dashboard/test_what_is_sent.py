@@ -9,7 +9,7 @@ from importlib import resources
 from dashboard_worlds import Word, desk_over, served
 from test_pages_keep_secrets import Browser
 
-from pumice.dashboard.chronicle import Chronicle
+from pumice.dashboard.history import Chronicle
 from pumice.testing import job, node
 
 STATIC = resources.files("pumice.dashboard") / "static"

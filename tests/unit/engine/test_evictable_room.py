@@ -13,7 +13,7 @@ from pumice.framework.session.session import Session
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 from pumice.testing.builders import job, node, queue
-from pumice.testing.sessions import session, task_of
+from pumice.testing.world import session, task_of
 
 
 def world() -> Session:

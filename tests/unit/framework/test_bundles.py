@@ -12,7 +12,7 @@ from pumice.model.resources import Resources
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 from pumice.testing.builders import job, node, pod, queue
-from pumice.testing.sessions import session
+from pumice.testing.world import session
 
 
 def world(*objects: AnyObject | list[AnyObject]) -> Session:

@@ -15,7 +15,7 @@ from pumice.model.api import (
     RegexMatch,
 )
 from pumice.testing.builders import job, node
-from pumice.testing.sessions import session
+from pumice.testing.world import session
 
 
 def member(name: str, kind: str = "Node") -> HyperNodeMember:

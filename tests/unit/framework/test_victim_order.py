@@ -7,7 +7,7 @@ from pumice.framework.plugin import Arguments
 from pumice.model.task import Task
 from pumice.plugins.priority import Priority
 from pumice.testing.builders import job, node, pod, queue
-from pumice.testing.sessions import session, task_of
+from pumice.testing.world import session, task_of
 
 
 def order(*objects: object, preemptor: str = "new-0") -> list[str]:

@@ -16,7 +16,7 @@ from scripted_api import ScriptedApi, serving
 
 from pumice.kube.controllers.hand import Hand
 from pumice.kube.controllers.loose import LoosePodController
-from pumice.kube.controllers.queue_status import QueueController
+from pumice.kube.controllers.queues import QueueController
 from pumice.kube.controllers.store import Store
 from pumice.kube.errors import ApiRefused
 from pumice.kube.writes import ApiWriter

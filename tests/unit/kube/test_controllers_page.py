@@ -12,7 +12,7 @@ import yaml
 from pumice.cli.app import app
 from pumice.cli.controllers import IDLE
 from pumice.config.settings import CONTROLLERS as NAMES
-from pumice.workloads import lifecycle, policies, vcjob
+from pumice.workloads import lifecycle, vcjob
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = (ROOT / "docs" / "controllers.md").read_text(encoding="utf-8")
@@ -41,8 +41,8 @@ def test_the_controllers_are_those_that_exist() -> None:
 
 
 def test_every_phase_event_and_action_is_on_the_page() -> None:
-    assert column("event") == set(policies.EVENTS)
-    assert column("action") == {r.value for r in policies.Reaction}
+    assert column("event") == set(vcjob.EVENTS)
+    assert column("action") == {r.value for r in vcjob.Reaction}
     phases = {v for k, v in vars(lifecycle).items() if k.isupper() and isinstance(v, str) and k == v.upper()}
     assert column("phase") == phases
 

@@ -8,7 +8,7 @@ import pytest
 
 from pumice.engine.fit_error import FitError
 from pumice.framework.session.refusals import Refusal, Stage
-from pumice.kube.conditions import AGAIN, AGAIN_REFUSED, MANY, PodConditions
+from pumice.kube.statuses import AGAIN, AGAIN_REFUSED, MANY, PodConditions
 from pumice.model.api import Condition, Metadata, Pod, PodGroup, PodGroupSpec, PodSpec, PodStatus, QueueObject
 from pumice.model.events import Seen
 from pumice.scheduler.report import CycleReport

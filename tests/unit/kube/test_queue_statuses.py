@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pumice.kube.queues import EVERY, QueueStatuses
+from pumice.kube.statuses import EVERY, QueueStatuses
 from pumice.model.api import decode
 from pumice.model.events import Seen
 from pumice.state.cluster import ClusterState

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from mcp_client import AgentClient
 
-from pumice.mcp.pages import PAGES, RUNBOOKS
-from pumice.mcp.stdio import MOST_LINE
+from pumice.mcp.server import MOST_LINE, PAGES, RUNBOOKS
 from pumice.mcp.tools import TOOLS
 
 DEMO = Path(__file__).parents[3] / "examples" / "demo"

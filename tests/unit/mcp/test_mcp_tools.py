@@ -20,7 +20,8 @@ from pumice.answers.service import Answers
 from pumice.framework.registry import default_registry
 from pumice.history.lines import Evicting
 from pumice.history.stories import Told
-from pumice.mcp import bounds, tools
+from pumice.mcp import arguments as bounds
+from pumice.mcp import tools
 from pumice.mcp.knowledge import LocalKnowledge
 from pumice.mcp.tools import TOOLS, Answered, Tools
 from pumice.saved.cycle import SavedCycle

@@ -13,7 +13,7 @@ from pumice.model import api
 from pumice.model.api import AnyObject
 from pumice.plugins.capacity import Capacity
 from pumice.testing.builders import node
-from pumice.testing.sessions import task_of
+from pumice.testing.world import task_of
 
 
 def _claim(name: str, count: int = 1, **capacity: str) -> AnyObject:

@@ -20,7 +20,7 @@ from pumice.plugins.capacity import Capacity
 from pumice.plugins.capacity.tree import QueueTree, common_level
 from pumice.testing import Scenario
 from pumice.testing.builders import job, node
-from pumice.testing.sessions import task_of
+from pumice.testing.world import task_of
 
 PLUGINS: list[Any] = ["priority", "gang", {"name": "capacity", "enableHierarchy": True}]
 

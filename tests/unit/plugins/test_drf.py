@@ -17,7 +17,7 @@ from pumice.plugins.drf import Drf
 from pumice.plugins.drf.hierarchy import Hierarchy
 from pumice.testing import Scenario
 from pumice.testing.builders import job, node
-from pumice.testing.sessions import task_of
+from pumice.testing.world import task_of
 
 
 def _world(*objects: object, hierarchy: bool = False) -> Session:

@@ -28,7 +28,7 @@ from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 from pumice.plugins.network_topology_aware import NetworkTopologyAware
 from pumice.testing import Scenario, job, node, pod
-from pumice.testing.sessions import session
+from pumice.testing.world import session
 
 PLUGINS = [["priority", "gang"], ["predicates", "network-topology-aware"]]
 

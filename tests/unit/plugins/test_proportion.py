@@ -12,7 +12,7 @@ from pumice.model.intents import Note
 from pumice.plugins.proportion import Proportion
 from pumice.testing import Scenario
 from pumice.testing.builders import job, node
-from pumice.testing.sessions import task_of
+from pumice.testing.world import task_of
 
 PLUGINS = ["priority", "gang", "proportion"]
 

@@ -18,7 +18,7 @@ from pumice.model.task import Task
 from pumice.plugins.predicates import Predicates
 from pumice.plugins.predicates.attachments import Attachments
 from pumice.plugins.predicates.volumes import Volumes
-from pumice.saved.packing import pack_memory, unpack
+from pumice.saved.cycle import pack_memory, unpack
 from pumice.state.cluster import ClusterState
 
 Json = dict[str, Any]

@@ -19,7 +19,7 @@ from pumice.config import load
 from pumice.errors import InvalidInput, PumiceError
 from pumice.framework.registry import default_registry
 from pumice.saved import files
-from pumice.saved.packing import pack, unpack, unpack_memory
+from pumice.saved.cycle import pack, unpack, unpack_memory
 from pumice.saved.redact import redacted
 from pumice.scheduler.assembly import catalogue_of
 from pumice.scheduler.recording import record, replay

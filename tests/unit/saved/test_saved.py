@@ -17,8 +17,16 @@ from pumice.errors import InvalidInput
 from pumice.model.status import TaskStatus
 from pumice.saved import cycle as parts
 from pumice.saved import files
-from pumice.saved.cycle import AssumedTask, SavedCycle, SavedHealth, SavedNomination, SavedShard
-from pumice.saved.packing import pack, pack_memory, unpack
+from pumice.saved.cycle import (
+    AssumedTask,
+    SavedCycle,
+    SavedHealth,
+    SavedNomination,
+    SavedShard,
+    pack,
+    pack_memory,
+    unpack,
+)
 from pumice.state.invariants import violations
 from pumice.testing import Scenario
 

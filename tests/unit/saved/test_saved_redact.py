@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pumice.saved.cycle import SavedCycle, SavedRefusal
-from pumice.saved.redact import redacted
-from pumice.saved.renaming import KEPT, ranked
+from pumice.saved.redact import KEPT, ranked, redacted
 
 NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,6}[a-z0-9])?", fullmatch=True)
 SOME = st.lists(NAMES | st.sampled_from(sorted(KEPT)), max_size=12)

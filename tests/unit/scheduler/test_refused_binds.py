@@ -12,7 +12,7 @@ from msgspec import structs
 
 from pumice.config import load
 from pumice.framework.registry import default_registry
-from pumice.kube.conditions import PodConditions
+from pumice.kube.statuses import PodConditions
 from pumice.model.api import Condition, Pod
 from pumice.model.events import BindFailed, ClusterEvent, Seen
 from pumice.model.intents import Bind, Note, StatusUpdate

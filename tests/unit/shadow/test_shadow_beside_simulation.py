@@ -6,8 +6,8 @@ import pytest
 
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.shadow.follower import beside_simulation
 from pumice.shadow.report import Report
-from pumice.shadow.simulated import beside_simulation
 from pumice.sim.scenario import read_scenario
 
 SCENARIO = """

@@ -6,8 +6,7 @@ from typing import Any
 
 from workload_jobs import spec_of
 
-from pumice.workloads.pods import pod_body
-from pumice.workloads.vcjob import roles_of
+from pumice.workloads.vcjob import pod_body, roles_of
 
 META = {
     "name": "train",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pumice.errors import InvalidInput
-from pumice.workloads.policies import Policy, Reaction, answers_of, reaction_to
+from pumice.workloads.vcjob import Policy, Reaction, answers_of, reaction_to
 
 RESTART, ABORT, COMPLETE = Reaction.RESTART_JOB, Reaction.ABORT_JOB, Reaction.COMPLETE_JOB
 

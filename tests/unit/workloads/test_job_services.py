@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 from workload_jobs import spec_of
 
-from pumice.workloads.pods import pod_body
-from pumice.workloads.services import host_files, host_variables, service_bodies
-from pumice.workloads.vcjob import roles_of
+from pumice.workloads.vcjob import host_files, host_variables, pod_body, roles_of, service_bodies
 
 TASKS: list[dict[str, Any]] = [
     {"name": "ps", "replicas": 1, "template": {"spec": {"hostname": "main", "containers": [{"name": "c"}]}}},

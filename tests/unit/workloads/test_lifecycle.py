@@ -8,7 +8,7 @@ import pytest
 from workload_jobs import seen, spec_of
 
 from pumice.workloads.lifecycle import next_step
-from pumice.workloads.policies import Reaction
+from pumice.workloads.vcjob import Reaction
 
 UP = "w0 Running, w1 Running"
 FAILED = "w0 Running, w1 Failed:3"

@@ -11,8 +11,7 @@ from workload_jobs import spec_of
 
 from effort import examples
 from pumice.workloads.lifecycle import FINISHED, JobSeen, PodSeen, next_step
-from pumice.workloads.policies import answers_of
-from pumice.workloads.vcjob import VcJobSpec, minimum_of, pod_name, roles_of
+from pumice.workloads.vcjob import VcJobSpec, answers_of, minimum_of, pod_name, roles_of
 
 
 @dataclass

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from pumice.workloads.lifecycle import JobSeen, PodSeen
-from pumice.workloads.policies import answers_of
-from pumice.workloads.vcjob import VcJobSpec, minimum_of, roles_of
+from pumice.workloads.vcjob import VcJobSpec, answers_of, minimum_of, roles_of
 
 
 def spec_of(tasks: dict[str, int] | list[dict[str, Any]], **fields: Any) -> VcJobSpec:

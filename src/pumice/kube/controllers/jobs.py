@@ -34,9 +34,17 @@ from pumice.workloads.lifecycle import (
     PodSeen,
     next_step,
 )
-from pumice.workloads.pods import pod_body
-from pumice.workloads.policies import Reaction, answers_of
-from pumice.workloads.vcjob import Role, blocks_of, gaps_of, minimum_of, problems_of, roles_of
+from pumice.workloads.vcjob import (
+    Reaction,
+    Role,
+    answers_of,
+    blocks_of,
+    gaps_of,
+    minimum_of,
+    pod_body,
+    problems_of,
+    roles_of,
+)
 
 OCCUPIED = 10.0
 """Seconds until it is looked again whether a pod's name has become free."""

@@ -12,8 +12,7 @@ from pumice.model.quantity import whole_number
 from pumice.model.task import GROUP_ANNOTATION, group_named
 from pumice.workloads.grouping import OWN_GROUP
 from pumice.workloads.lifecycle import PodSeen
-from pumice.workloads.pods import JOB_VERSION, TASK_INDEX
-from pumice.workloads.vcjob import VcJobSpec
+from pumice.workloads.vcjob import JOB_VERSION, TASK_INDEX, VcJobSpec
 
 BATCH = "batch.volcano.sh/v1alpha1"
 

@@ -17,7 +17,7 @@ from pumice.kube.controllers.hand import AT_ONCE, Hand
 from pumice.kube.controllers.jobs import JobReconciler
 from pumice.kube.controllers.loose import LoosePodController
 from pumice.kube.controllers.objects import FOLLOWED, JOBS, OwnedPod
-from pumice.kube.controllers.queue_status import QueueController
+from pumice.kube.controllers.queues import QueueController
 from pumice.kube.controllers.store import Store
 from pumice.kube.controllers.work import WorkQueue
 from pumice.kube.credentials import Credentials

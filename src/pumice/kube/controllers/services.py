@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from pumice.kube.controllers.hand import Hand
 from pumice.kube.controllers.objects import VcJob, owner_of
 from pumice.kube.kinds import Resource
-from pumice.workloads.services import map_name, service_bodies, wants_service
-from pumice.workloads.vcjob import Role
+from pumice.workloads.vcjob import Role, map_name, service_bodies, wants_service
 
 _RESOURCES = {
     "ConfigMap": Resource("ConfigMap", "/api/v1", "configmaps"),

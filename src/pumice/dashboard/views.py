@@ -1,26 +1,119 @@
-"""Numbers as pictures and words: what templates are given."""
+"""What the pages show: a survey as the caller may see it, numbers as pictures and words, the form of a what-if."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 from markupsafe import Markup
 
+from pumice.answers.fairness import Loan, fairness_of, leaves_of, loans_of
 from pumice.answers.standing import Standing
-from pumice.answers.survey import NodeRow
+from pumice.answers.survey import NodeRow, PluginRow, QueueSetting, Survey
+from pumice.answers.visibility import Sight, VisibleNames, seen
+from pumice.answers.waiting import Amounts, JobRow
+from pumice.answers.what_if.supposition import WhatIf, read_what_if
 from pumice.answers.what_if.wording import counts, fares, shares, summary
 from pumice.answers.when.answer import WhenAnswer
 from pumice.answers.when.spans import start_in_words
-from pumice.dashboard.chronicle import UseSample
-from pumice.dashboard.seeing import View
+from pumice.dashboard.history import UseSample
+from pumice.errors import InvalidInput
 from pumice.model.api import make_known
 from pumice.model.limit import Limit, shown
 from pumice.sim.report.units import duration
 from pumice.words import counted
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """A survey for one reader."""
+
+    now: float
+    source: str
+    jobs: list[JobRow]
+    """Those that he may see."""
+    own: dict[str, Amounts]
+    """Queue -> what these jobs hold."""
+    queues: list[Standing] | None
+    """None: he may not see how queues stand."""
+    nodes: list[NodeRow] | None
+    conf: str
+    conf_text: str
+    """Nothing for who may not see everything: a conf names queues, nodes and addresses."""
+    actions: list[str]
+    plugins: list[PluginRow]
+    unseen: list[str]
+
+    @property
+    def waiting(self) -> list[JobRow]:
+        """Those who wait, the longest first."""
+        return sorted((row for row in self.jobs if row.waits), key=lambda row: (row.since, row.job))
+
+    def reasons(self) -> list[tuple[str, int]]:
+        """Why they wait, the most frequent first."""
+        return Counter(row.reason for row in self.jobs if row.waits and row.reason).most_common()
+
+    def loans(self) -> list[Loan]:
+        """Who borrows from whom, by resource; the largest part of a resource first."""
+        return loans_of(leaves_of(self.queues or ()))
+
+    def fair_in_words(self) -> str:
+        """Is the cluster shared as the conf says? Nothing for who may not see how queues stand, or where no queue is
+        short and none borrows."""
+        if self.queues is None:
+            return ""
+        found = fairness_of(self.queues, {}, self.actions, self.now, "scheduler")
+        return found.text if found.short or found.loans else ""
+
+
+def seen_by(survey: Survey, sight: Sight) -> View:
+    """What somebody may see. Rows that he may not see are not there, so nothing of them is in any sum."""
+    jobs = [row for row in survey.jobs if sight.namespaces is None or row.namespace in sight.namespaces]
+    own: dict[str, Amounts] = {}
+    for row in jobs:
+        into = own.setdefault(row.queue, {})
+        for resource, amount in row.holds.items():
+            into[resource] = into.get(resource, 0) + amount
+    unseen = []
+    if sight.namespaces is not None:
+        unseen.append("jobs of other namespaces: needs the right to list podgroups in the cluster")
+    if not sight.queues:
+        unseen.append("how queues stand: needs the right to get queues")
+    if not sight.nodes:
+        unseen.append("nodes: needs the right to list nodes")
+    return View(
+        now=survey.now,
+        source=survey.source,
+        jobs=jobs,
+        own=own,
+        queues=survey.queues if sight.queues else None,
+        nodes=survey.nodes if sight.nodes else None,
+        conf=survey.conf,
+        conf_text=survey.conf_text if sight.namespaces is None and sight.queues and sight.nodes else "",
+        actions=survey.actions,
+        plugins=[_without_words(row) for row in survey.plugins] if sight.namespaces is not None else survey.plugins,
+        unseen=unseen,
+    )
+
+
+def shown_rows(rows: Iterable[JobRow], survey: Survey, sight: Sight) -> list[JobRow]:
+    """Rows as they are shown: names in their texts that are not to be seen are taken out."""
+    listed = list(rows)
+    if sight.namespaces is None and sight.nodes:
+        return listed
+    names = VisibleNames(frozenset(row.namespace for row in survey.jobs), frozenset(node.name for node in survey.nodes))
+    texts = seen([row.text for row in listed], sight, names)
+    return [msgspec.structs.replace(row, text=text) for row, text in zip(listed, texts, strict=True)]
+
+
+def _without_words(row: PluginRow) -> PluginRow:
+    """A failure names jobs and nodes: only who may see all of them reads it."""
+    return msgspec.structs.replace(row, last="")
+
 
 GPU: Final = "nvidia.com/gpu"
 make_known(WhenAnswer, Limit)
@@ -270,3 +363,100 @@ FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "counts": counts,
     "shares": shares,
 }
+
+
+MOST_QUEUES: Final = 60
+"""Queues that the form shows."""
+AMOUNTS: Final = ("deserved", "capability")
+_NAMES: Final = re.compile(r"[\s,;]+")
+
+
+class QueueFields(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue in the form: what stands in its fields."""
+
+    queue: str
+    weight: str
+    deserved: str
+    capability: str
+
+
+class SupposedForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands in the form."""
+
+    queues: list[QueueFields]
+    hidden: int
+    """Queues that it has no room for."""
+    many: str = "1"
+    like: str = ""
+    drained: str = ""
+    conf: str = ""
+    job: str = ""
+
+
+def form_of(settings: Iterable[QueueSetting], given: Mapping[str, str]) -> SupposedForm:
+    """The form, with what somebody typed, else with what is set."""
+    listed = list(settings)
+    rows = [
+        QueueFields(
+            queue=one.queue,
+            weight=given.get(f"weight:{one.queue}", str(one.weight)),
+            deserved=given.get(f"deserved:{one.queue}", written(one.deserved)),
+            capability=given.get(f"capability:{one.queue}", written(one.capability)),
+        )
+        for one in listed[:MOST_QUEUES]
+    ]
+    known = {name: given[name] for name in ("many", "like", "drained", "conf", "job") if name in given}
+    return SupposedForm(queues=rows, hidden=len(listed) - len(rows), **known)
+
+
+def asked_in(form: SupposedForm, settings: Iterable[QueueSetting]) -> WhatIf:
+    """The question that a form puts: what stands in it otherwise than it is set.
+
+    :raises InvalidInput: something cannot be read, or nothing is otherwise.
+    """
+    known = {one.queue: one for one in settings}
+    queues: dict[str, Any] = {}
+    for row in form.queues:
+        change = _changed(row, known[row.queue])
+        if change:
+            queues[row.queue] = change
+    more = [{"like": form.like.strip(), "count": _whole(form.many, "nodes")}] if form.like.strip() else []
+    drained = [name for name in _NAMES.split(form.drained) if name]
+    return read_what_if(
+        {"queues": queues, "more": more, "drained": drained, "conf": form.conf, "job": form.job.strip()}
+    )
+
+
+def _changed(row: QueueFields, setting: QueueSetting) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if row.weight.strip() != str(setting.weight):
+        found["weight"] = _whole(row.weight, f"weight of {row.queue}")
+    for field in AMOUNTS:
+        was = _read(written(getattr(setting, field)), field)
+        now: dict[str, str | None] = {**_read(getattr(row, field), f"{field} of {row.queue}")}
+        changed = {name: now.get(name) for name in (*was, *now) if now.get(name) != was.get(name)}
+        if changed:
+            found[field] = changed
+    return found
+
+
+def written(amounts: Mapping[str, str]) -> str:
+    """Amounts as the form shows them."""
+    return ", ".join(f"{name} {amount}" for name, amount in amounts.items())
+
+
+def _read(text: str, what: str) -> dict[str, str]:
+    found = {}
+    for part in filter(None, (part.strip() for part in text.replace("\n", ",").split(","))):
+        name, _, amount = part.replace("=", " ").replace(":", " ").partition(" ")
+        if not amount.strip():
+            raise InvalidInput(f"{what}: {part!r}: must be a resource and an amount, as in: cpu 64, nvidia.com/gpu 8")
+        found[name] = amount.strip()
+    return found
+
+
+def _whole(text: str, what: str) -> int:
+    plain = text.strip()
+    if not (plain.isascii() and plain.isdigit() and len(plain) < 8):
+        raise InvalidInput(f"{what}: {plain!r}: must be a whole number")
+    return int(plain)

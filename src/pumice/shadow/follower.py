@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -10,21 +12,25 @@ from typing import Final
 from msgspec.structs import replace
 
 from pumice.answers.from_objects import why_of_objects
-from pumice.errors import InvalidInput
+from pumice.clock import SystemClock
+from pumice.errors import InvalidInput, PumiceError
 from pumice.framework.explaining.explain import explain
+from pumice.framework.registry import Registry
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session
+from pumice.kube.watching import Watching
 from pumice.model.api import Metadata, Pod, PodStatus, QueueObject, QueueSpec, QueueStatus
 from pumice.model.events import ClusterEvent, Gone, Seen
 from pumice.model.intents import Bind, Evict
 from pumice.model.job import Job
 from pumice.model.status import TaskStatus
 from pumice.model.task import GROUP_ANNOTATION, group_named
-from pumice.scheduler.assembly import Assembly
+from pumice.scheduler.assembly import Assembly, assemble
 from pumice.scheduler.dry import dry_cycle
 from pumice.scheduler.report import CycleReport
-from pumice.shadow.ledger import AT_ONCE, Decision, Done, Ledger, Plan, Wish
-from pumice.shadow.report import Difference, Report
+from pumice.shadow.report import AT_ONCE, DAY, Decision, Difference, Done, Ledger, Plan, Report, Wish
+from pumice.sim.run import Simulation
+from pumice.sim.scenario import SimScenario
 from pumice.state.cluster import ClusterState
 from pumice.workloads.grouping import job_group, least_members, pod_queue
 
@@ -274,3 +280,84 @@ def _pod_key(event: ClusterEvent) -> str:
 def _before(pod: Pod) -> Pod:
     """A pod that came bound already, as it was before."""
     return replace(pod, spec=replace(pod.spec, node_name=""), status=PodStatus(phase="Pending"))
+
+
+def follow(
+    watching: Watching,
+    candidate: Assembly,
+    state: ClusterState,
+    *,
+    beside: str,
+    stop: threading.Event,
+    period: float = 1.0,
+    ends: float | None = None,
+    ready: Callable[[ClusterState], None],
+    tell: Callable[[Sequence[Difference]], None],
+    daily: Callable[[Report], None],
+) -> Report:
+    """Follow a cluster until stopped, or for *ends* seconds; returns the report.
+
+    *ready* is told when everything was taken in, *tell* of differences as they are
+    found; *daily* gets the report after every day.
+    :raises PumiceError: the cluster cannot be read.
+    """
+    clock = SystemClock()
+    watching.start()
+    try:
+        while not watching.inbox.synced.is_set() and not stop.is_set():
+            if not watching.alive:
+                raise PumiceError(f"the cluster cannot be read: {watching.failure}")
+            stop.wait(0.1)
+        begun = clock.now()
+        shadow = Shadow(candidate, beside=beside, now=begun, state=state)
+        gc.disable()  # what is made here stays
+        shadow.begin(watching.drain(), begun)
+        gc.freeze()
+        gc.enable()
+        ready(state)
+        until = time.monotonic() + ends if ends is not None else None
+        due, days = time.monotonic() + period, 1
+        while not stop.is_set() and (until is None or time.monotonic() < until):
+            stop.wait(max(due - time.monotonic(), 0.0))
+            due = max(due + period, time.monotonic())
+            if not watching.alive:
+                raise PumiceError(f"the cluster cannot be read any more: {watching.failure}")
+            tell(shadow.step(watching.drain(), clock.now()))
+            if clock.now() >= begun + days * DAY:
+                days += 1
+                daily(shadow.report())
+        return shadow.report()
+    finally:
+        watching.stop()
+
+
+Tell = Callable[[Sequence[Difference], float], None]
+
+
+def beside_simulation(
+    scenario: SimScenario, running: str, candidate: Assembly, registry: Registry, tell: Tell | None = None
+) -> Report:
+    """Play a scenario under its configuration *running*, with the candidate beside it; *tell* hears of differences.
+
+    :raises PumiceError: the run was stopped.
+    """
+    simulation = Simulation(scenario.setting_of(running), assemble(scenario.configurations[running], registry))
+    shadow = Shadow(candidate, beside=running, now=0.0, seed=scenario.setting.seed, evicted=lambda _: True)
+    begun = False
+
+    def witness(events: Sequence[ClusterEvent]) -> None:
+        nonlocal begun
+        now = simulation.timeline.now
+        if not begun:
+            begun = True
+            shadow.begin(events, now)
+            return
+        found = shadow.step(events, now)
+        if tell is not None and found:
+            tell(found, now)
+
+    simulation.cluster.witness = witness
+    simulation.run(scenario.workload())
+    if simulation.failure:
+        raise PumiceError(f"the run was stopped: {simulation.failure}")
+    return shadow.report()

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from pumice.workloads.queues import CLOSED_BY_PARENT, QueuePlan, QueueSeen, QueueState, counters, next_state, plan_of
+from pumice.kube.controllers.queues import (
+    CLOSED_BY_PARENT,
+    QueuePlan,
+    QueueSeen,
+    QueueState,
+    counters,
+    next_state,
+    plan_of,
+)
 
 OPEN, CLOSING, CLOSED = "Open", "Closing", "Closed"
 
