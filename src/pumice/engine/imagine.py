@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
-
-from pumice.model.node import LedgerRow, Node
+from pumice.model.node import LedgerCells, LedgerRow, Node
 from pumice.model.resources import CPU, MEMORY, Number, Resources
 from pumice.model.task import Task, TaskMap
 
@@ -16,51 +13,50 @@ from pumice.model.task import Task, TaskMap
 class ImaginedRow(LedgerRow):
     """A ledger of an imagined node: with (1) or without (-1) what its further tasks ask for."""
 
-    __slots__ = ("_asked", "_node", "_sign")
+    __slots__ = ("_asked", "_sign")
+    _node: ImaginedNode
 
-    def __init__(self, matrix: npt.NDArray[np.int64], node: ImaginedNode, sign: int) -> None:
-        self._matrix, self._row, self._dims = matrix, node.row, node._dims
-        self._node, self._sign, self._asked = node, sign, node._task.klass.requests.amounts
-
-    @property
-    def _values(self) -> Mapping[int, Number]:  # type: ignore[override]
-        return {d: self.get(d) for d in self._dims if d < len(self._matrix)}
+    def __init__(self, ledger: LedgerCells, node: ImaginedNode, sign: int) -> None:
+        self._ledger, self._node, self._row = ledger, node, node.row
+        self._sign, self._asked = sign, node._task.klass.requests.amounts
 
     @property
     def milli_cpu(self) -> Number:
-        return self._matrix.item(CPU, self._row) + self._sign * self._node._extra * self._asked.get(CPU, 0)
+        now: int = self._ledger.cells[CPU, self._row]
+        return now + self._sign * self._node._extra * self._asked.get(CPU, 0)
 
     @property
     def memory(self) -> Number:
-        return self._matrix.item(MEMORY, self._row) + self._sign * self._node._extra * self._asked.get(MEMORY, 0)
+        now: int = self._ledger.cells[MEMORY, self._row]
+        return now + self._sign * self._node._extra * self._asked.get(MEMORY, 0)
 
     def get(self, dimension: int, default: Number = 0) -> Number:
-        if dimension not in self._dims or dimension >= len(self._matrix):
+        cells = self._ledger.cells
+        if dimension not in self._node._dims or dimension >= len(cells):
             return default
-        more = self._sign * self._node._extra * self._asked.get(dimension, 0)
-        return self._matrix.item(dimension, self._row) + more
+        now: int = cells[dimension, self._row]
+        return now + self._sign * self._node._extra * self._asked.get(dimension, 0)
 
 
 class ImaginedNode(Node):
     """A node with *extra* more tasks like *task* on it, to be asked about at once. All else is the node's own."""
 
-    __slots__ = ("_extra", "_idle", "_node", "_task", "_used")
+    __slots__ = ("_extra", "_node", "_task")
+
+    _extra: int
+    _node: Node
+    _task: Task
 
     def __init__(self, node: Node, task: Task, extra: int) -> None:
         draft: Any = self
         draft._table, draft.row, draft.name = node._table, node.row, node.name
         draft.labels, draft.annotations, draft.taints = node.labels, node.annotations, node.taints
         draft.object, draft._dims = node.object, node._dims
-        self._node, self._extra, self._task = node, extra, task
-        self._used, self._idle = ImaginedRow(node._table.used, self, 1), ImaginedRow(node._table.idle, self, -1)
-
-    @property
-    def used(self) -> Resources:
-        return self._used
-
-    @property
-    def idle(self) -> Resources:
-        return self._idle
+        draft.allocatable, draft.capacity = node.allocatable, node.capacity
+        draft.releasing, draft.pipelined = node.releasing, node.pipelined
+        draft._node, draft._extra, draft._task = node, extra, task
+        ledgers = node._table.ledgers
+        draft.used, draft.idle = ImaginedRow(ledgers["used"], self, 1), ImaginedRow(ledgers["idle"], self, -1)
 
     def _held_of_devices(self) -> list[int]:
         devices = self._table.devices

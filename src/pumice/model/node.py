@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -28,15 +28,22 @@ class DeviceColumns(Protocol):
         """Report whether a node has room for a request on its devices."""
 
 
+class LedgerCells:
+    """One ledger of the node table: an amount per resource and row."""
+
+    __slots__ = ("cells",)
+
+    cells: Any
+    """A memory view of the amounts, resource then row; another one after the table grew."""
+
+
 class NodeColumns(Protocol):
     """What a node reads of the node table: ledgers by resource and row."""
 
-    allocatable: Amounts
-    capacity: Amounts
     idle: Amounts
-    used: Amounts
     releasing: Amounts
     pipelined: Amounts
+    ledgers: Mapping[str, LedgerCells]
 
     @property
     def devices(self) -> DeviceColumns | None:
@@ -44,29 +51,33 @@ class NodeColumns(Protocol):
 
 
 class LedgerRow(Resources):
-    """One node's column of a ledger, read where it stands."""
+    """One node's column of a ledger, read from the table at each access."""
 
-    __slots__ = ("_dims", "_matrix", "_row")
+    __slots__ = ("_ledger", "_node", "_row")
 
-    def __init__(self, matrix: Amounts, row: int, dims: frozenset[int]) -> None:
-        self._matrix, self._row, self._dims = matrix, row, dims
+    def __init__(self, ledger: LedgerCells, node: Node) -> None:
+        self._ledger, self._node, self._row = ledger, node, node.row
 
     @property
     def _values(self) -> Mapping[int, Number]:  # type: ignore[override]
-        return {d: int(self._matrix[d, self._row]) for d in self._dims if d < len(self._matrix)}
+        return {d: self.get(d) for d in self._node._dims if d < len(self._ledger.cells)}
 
     @property
     def milli_cpu(self) -> Number:
-        return int(self._matrix[CPU, self._row])
+        amount: int = self._ledger.cells[CPU, self._row]
+        return amount
 
     @property
     def memory(self) -> Number:
-        return int(self._matrix[MEMORY, self._row])
+        amount: int = self._ledger.cells[MEMORY, self._row]
+        return amount
 
     def get(self, dimension: int, default: Number = 0) -> Number:
-        if dimension not in self._dims or dimension >= len(self._matrix):
+        cells = self._ledger.cells
+        if dimension not in self._node._dims or dimension >= len(cells):
             return default
-        return int(self._matrix[dimension, self._row])
+        amount: int = cells[dimension, self._row]
+        return amount
 
 
 _UNSEEN: Final = NodeObject()
@@ -76,7 +87,10 @@ _UNSEEN: Final = NodeObject()
 class Node(Sealed):
     """One node. Read-only: everything is changed by the state alone."""
 
-    __slots__ = ("_dims", "_table", "annotations", "labels", "name", "object", "row", "taints", "tasks")
+    __slots__ = (
+        *("_dims", "_table", "allocatable", "annotations", "capacity", "idle", "labels", "name", "object"),
+        *("pipelined", "releasing", "row", "taints", "tasks", "used"),
+    )
 
     name: Final[str]
     labels: Final[ReadOnlyMap[str, str]]
@@ -87,6 +101,18 @@ class Node(Sealed):
     object: Final[NodeObject]
     row: Final[int]
     """Its row in the node table."""
+    allocatable: Final[Resources]
+    """What tasks can have in all."""
+    capacity: Final[Resources]
+    """What the machine has."""
+    idle: Final[Resources]
+    """Free now. Negative where a node is over-committed."""
+    used: Final[Resources]
+    """Taken, by terminating tasks too."""
+    releasing: Final[Resources]
+    """The part of *used* that is being given back."""
+    pipelined: Final[Resources]
+    """Promised to tasks that wait for what is being released."""
 
     def __init__(self, table: NodeColumns, row: int, name: str) -> None:
         self._table, self.row, self.name = table, row, name
@@ -95,39 +121,10 @@ class Node(Sealed):
         self.tasks = TaskMap()
         self.object = _UNSEEN
         self._dims: frozenset[int] = frozenset()
-
-    def _ledger(self, matrix: Amounts) -> LedgerRow:
-        return LedgerRow(matrix, self.row, self._dims)
-
-    @property
-    def allocatable(self) -> Resources:
-        """What tasks can have in all."""
-        return self._ledger(self._table.allocatable)
-
-    @property
-    def capacity(self) -> Resources:
-        """What the machine has."""
-        return self._ledger(self._table.capacity)
-
-    @property
-    def idle(self) -> Resources:
-        """Free now. Negative where a node is over-committed."""
-        return self._ledger(self._table.idle)
-
-    @property
-    def used(self) -> Resources:
-        """Taken, by terminating tasks too."""
-        return self._ledger(self._table.used)
-
-    @property
-    def releasing(self) -> Resources:
-        """The part of *used* that is being given back."""
-        return self._ledger(self._table.releasing)
-
-    @property
-    def pipelined(self) -> Resources:
-        """Promised to tasks that wait for what is being released."""
-        return self._ledger(self._table.pipelined)
+        ledgers = table.ledgers
+        self.allocatable, self.capacity = LedgerRow(ledgers["allocatable"], self), LedgerRow(ledgers["capacity"], self)
+        self.idle, self.used = LedgerRow(ledgers["idle"], self), LedgerRow(ledgers["used"], self)
+        self.releasing, self.pipelined = LedgerRow(ledgers["releasing"], self), LedgerRow(ledgers["pipelined"], self)
 
     @property
     def future_idle(self) -> Resources:

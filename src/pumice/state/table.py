@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.model.api import Taint
-from pumice.model.node import Node, NodeMap
+from pumice.model.node import LedgerCells, Node, NodeMap
 from pumice.model.resources import dim_count
 from pumice.model.task import TaskClass
 from pumice.state.writing import put, take
@@ -95,6 +95,8 @@ class NodeTable:
         self.width = max(8, dim_count())
         self.offered: npt.NDArray[np.float64] = np.zeros((self.width, self._cap))
         """`allocatable` as floating-point numbers, which scores divide by."""
+        self.ledgers: Mapping[str, LedgerCells] = {name: LedgerCells() for name in LEDGERS}
+        """What nodes read their amounts from."""
         self._lay_out(np.zeros((len(LEDGERS) * self.width + 4, self._cap), dtype=np.int64))
         self.valid: npt.NDArray[np.bool_] = np.zeros(self._cap, dtype=np.bool_)
         self.unschedulable: npt.NDArray[np.bool_] = np.zeros(self._cap, dtype=np.bool_)
@@ -128,7 +130,9 @@ class NodeTable:
         self.cells = memoryview(cast(Any, block))
         """The same, for who writes single amounts: at a third of the cost. Line, then row."""
         for n, name in enumerate(LEDGERS):
-            setattr(self, name, block[n * self.width : (n + 1) * self.width])
+            lines = block[n * self.width : (n + 1) * self.width]
+            setattr(self, name, lines)
+            self.ledgers[name].cells = memoryview(cast(Any, lines))
         last = len(LEDGERS) * self.width
         self.nonzero_requested, self.pod_count, self.max_pods = block[last : last + 2], block[last + 2], block[last + 3]
         self.first_line = {name: n * self.width for n, name in enumerate(LEDGERS)}

@@ -9,10 +9,12 @@ import pytest
 from pumice.engine.imagine import ImaginedNode
 from pumice.errors import InvalidInput
 from pumice.model.api import KINDS, decode, to_data
+from pumice.model.events import Seen
 from pumice.model.job import parse_bool, sub_job_of
 from pumice.model.reason import PASS, Code, Reason, Unfit, reason_id, reason_of, reject
 from pumice.model.resources import Resources
 from pumice.model.status import MOVES, JobPhase, TaskStatus
+from pumice.state.cluster import ClusterState
 from pumice.testing import cluster, job, node, pod, queue, session, task_of
 
 S = TaskStatus
@@ -248,6 +250,16 @@ def test_a_node_shows_its_row() -> None:
     assert n.idle.get(999, 7) == 7
     assert (n.unschedulable, repr(n)) == (False, "<Node node-0>")
     assert session(node("n")).nodes["n"].gpu_utilization == 0.0
+
+
+def test_amounts_of_a_node_that_a_plugin_keeps_follow_the_table_when_it_grows() -> None:
+    state = ClusterState()
+    state.apply_all(Seen(obj) for obj in [queue("default"), node("first", cpu=4)])
+    used, offered = state.nodes["first"].used, state.nodes["first"].allocatable
+    state.apply_all(Seen(node(f"node-{n:03}", cpu=4)) for n in range(200))
+    state.apply_all(Seen(obj) for obj in job("a", cpu=3, on="first"))
+    state.refresh()
+    assert (used.milli_cpu, offered["cpu"], state.nodes["first"].idle.milli_cpu) == (3000, 4, 1000)
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ class PluginRows:
         """The same; None where it has no objection to any row."""
         if not f.batch:
             found = self._one_by_one(f, task, nodes)
-            return found if np.count_nonzero(found) else None
+            return np.array(found, dtype=np.int32) if any(found) else None
         try:
             answer = f.call(task, rows)
             return None if answer is None else _reasons(f, answer, (len(rows),))
@@ -87,22 +87,23 @@ class PluginRows:
             self._contain(f.plugin, BATCH_PREDICATE.name, exc, task, fn=f.call)
             return np.full(len(rows), f.failed, dtype=np.int32)
 
-    def _one_by_one(self, f: Filter, task: Task, nodes: Sequence[Node]) -> Reasons:
-        objection = self.objection
-        return np.array([objection(f, task, node) for node in nodes], dtype=np.int32)
-
     def objection(self, f: Filter, task: Task, node: Node) -> int:
         """What a filter that is asked about single nodes has against one: the number of a reason, or 0."""
-        try:
-            answer = f.call(task, node)
-            if answer is not None:
-                raise TypeError(f"a predicate returns None or raises Unfit, got {shown(answer)}")
-        except Unfit as no:
-            return reason_id(f.plugin, no.text, no.code)
-        except FAILS as exc:
-            self._contain(f.plugin, PREDICATE.name, exc, task, node, f.call)
-            return f.failed
-        return 0
+        return self._one_by_one(f, task, (node,))[0]
+
+    def _one_by_one(self, f: Filter, task: Task, nodes: Sequence[Node]) -> list[int]:
+        call, found = f.call, [0] * len(nodes)
+        for n, node in enumerate(nodes):
+            try:
+                answer = call(task, node)
+                if answer is not None:
+                    raise TypeError(f"a predicate returns None or raises Unfit, got {shown(answer)}")
+            except Unfit as no:
+                found[n] = reason_id(f.plugin, no.text, no.code)
+            except FAILS as exc:
+                self._contain(f.plugin, PREDICATE.name, exc, task, node, call)
+                found[n] = f.failed
+        return found
 
     def scores(self, s: Scorer, task: Task, rows: NodeRows, nodes: Sequence[Node]) -> Floats:
         """A score per row, not looked at yet for NaN (`finite`).
@@ -111,7 +112,7 @@ class PluginRows:
             other tasks too cannot refuse one of them.
         """
         if not s.batch:
-            return np.array([self.score(s, task, node) for node in nodes])
+            return np.array(self._scores_of(s, task, nodes), dtype=np.float64)
         try:
             return _floats(s.call(task, rows), (len(rows),))
         except FAILS as exc:
@@ -122,18 +123,23 @@ class PluginRows:
 
     def score(self, s: Scorer, task: Task, node: Node) -> float:
         """What a scorer that is asked about single nodes says of one; minus infinity drops the node."""
-        try:
-            value = s.call(task, node)
-            if value.__class__ is not float:
-                if not isinstance(value, (int, float, np.number)):
-                    raise TypeError(f"a score is a number, got {shown(value)}")
-                value = float(value)
-            if not value < math.inf:  # NaN is not either
-                raise ValueError(f"a score must be a finite number, got {value}")
-            return value
-        except FAILS as exc:
-            self._contain(s.plugin, NODE_ORDER.name, exc, task, node, s.call)
-            return s.failed
+        return self._scores_of(s, task, (node,))[0]
+
+    def _scores_of(self, s: Scorer, task: Task, nodes: Sequence[Node]) -> list[float]:
+        call, found = s.call, [s.failed] * len(nodes)
+        for n, node in enumerate(nodes):
+            try:
+                value = call(task, node)
+                if value.__class__ is not float:
+                    if not isinstance(value, (int, float, np.number)):
+                        raise TypeError(f"a score is a number, got {shown(value)}")
+                    value = float(value)
+                if not value < math.inf:  # NaN is not either
+                    raise ValueError(f"a score must be a finite number, got {value}")
+                found[n] = value
+            except FAILS as exc:
+                self._contain(s.plugin, NODE_ORDER.name, exc, task, node, call)
+        return found
 
     def finite(self, s: Scorer, task: Task, array: Floats) -> Floats:
         """The scores with what is no number taken for a failure, which is told; minus infinity drops the node."""
