@@ -237,8 +237,8 @@ def play_shape(make: Callable[[], Any], digest: Digest) -> None:
     """Run a shape of the benchmark."""
     bench, shape = _bench("run"), make()
     registry = default_registry().copy()
-    if shape.user_plugin:
-        registry.register(bench.OwnPolicy.name, bench.OwnPolicy)
+    if shape.policy is not None:
+        registry.register(shape.policy.name, shape.policy)
     assembly = assemble(from_data(bench.conf_of(shape, registry), catalogue_of(registry)).conf, registry)
     state, runtime = ClusterState(), Runtime()
     state.now = 1_800_000_000.0

@@ -51,6 +51,8 @@ FIGURES: Final[dict[str, Figure]] = {
     "kai-reclaim-full": Figure("–", "–", 2.0, 0.5),
     "kai-consolidation": Figure("–", "–", 0.5, 0.2),
     "own-policy": Figure("–", "–", 8_000, 10_000),
+    "guide-policy": Figure("–", "–", 300, 600),
+    "guide-policy-scoped": Figure("–", "–", 1_000, 5_000),
     "backlog": Figure("–", "–", 0.050, 0.010),
     "small-cycle": Figure("–", "–", 0.00015, 0.0001),
 }

@@ -7,37 +7,16 @@ import time
 from typing import Any
 
 from pumice.config import from_data
-from pumice.engine.scope import Scope, scope
-from pumice.engine.views import same_class
 from pumice.errors import InvalidInput
-from pumice.framework.plugin import Plugin
 from pumice.framework.registry import Registry, default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.model.events import Gone, Seen
-from pumice.model.node import Node
-from pumice.model.reason import Unfit
-from pumice.model.task import Task
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.state.cluster import ClusterState
 from pumice.state.invariants import over_committed
 from pumice_bench.measured import Measured, peak_mib
 from pumice_bench.shape import Shape
-
-
-class OwnPolicy(Plugin):
-    """A user's policy as users write them: scalar, with declared scopes and keys."""
-
-    name = "own-policy"
-
-    @scope(Scope.STATIC, key=same_class)
-    def predicate(self, task: Task, node: Node) -> None:
-        if node.labels.get("pool") != "batch":
-            raise Unfit("not in the batch pool")
-
-    @scope(Scope.NODE, key=same_class)
-    def node_order(self, task: Task, node: Node) -> float:
-        return node.used.milli_cpu / 1000
 
 
 def conf_of(shape: Shape, registry: Registry) -> dict[str, Any]:
@@ -49,8 +28,8 @@ def conf_of(shape: Shape, registry: Registry) -> dict[str, Any]:
     for tier in shape.tiers:
         plugins: list[dict[str, Any]] = [{"name": name, **shape.flags.get(name, {})} for name in tier.split()]
         tiers.append({"plugins": plugins})
-    if shape.user_plugin:
-        tiers[-1]["plugins"].append({"name": OwnPolicy.name})
+    if shape.policy is not None:
+        tiers[-1]["plugins"].append({"name": shape.policy.name})
     missing = [p["name"] for t in tiers for p in t["plugins"] if registry.get(p["name"]) is None]
     if missing:
         raise InvalidInput(f"shape {shape.name}: plugins {', '.join(missing)} do not exist")
@@ -60,8 +39,8 @@ def conf_of(shape: Shape, registry: Registry) -> dict[str, Any]:
 def measure(shape: Shape, registry: Registry | None = None) -> Measured:
     """Run a shape once and check that its answer is right."""
     registry = (registry or default_registry()).copy()
-    if shape.user_plugin:
-        registry.register(OwnPolicy.name, OwnPolicy)
+    if shape.policy is not None:
+        registry.register(shape.policy.name, shape.policy)
     assembly = assemble(from_data(conf_of(shape, registry), catalogue_of(registry)).conf, registry)
     state, runtime = ClusterState(), Runtime()
     state.now = 1_800_000_000.0

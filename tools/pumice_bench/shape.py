@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from pumice.framework.plugin import Plugin
 from pumice.model import api
 from pumice_bench.objects import group, node, pod, queue, total
 
@@ -33,7 +34,8 @@ class Shape:
     """Is the time of one cycle what counts (else tasks per second)?"""
     warm: int = 0
     """Cycles at the beginning that are not measured."""
-    user_plugin: bool = False
+    policy: type[Plugin] | None = None
+    """A user's plugin, the last one of the tiers."""
     dialect: str = ""
     """Whose conf it is; Volcano's, where nothing is said."""
     events_only: bool = False

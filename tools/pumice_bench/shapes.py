@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from pumice.framework.plugin import Plugin
 from pumice.model import api
 from pumice_bench.kai_shapes import KAI_SHAPES
 from pumice_bench.objects import GIB, MIB, group, hyper_node, node, pod, queue, requests, total
+from pumice_bench.policies import OwnPolicy, guide_policy, scoped_guide_policy
 from pumice_bench.shape import PLUGINS_1, PLUGINS_2, Objects, Shape, base, gang, running
 
 
@@ -187,7 +189,15 @@ def own_policy(nodes: int = 5000, jobs: int = 100) -> Shape:
     """Gangs, with a user's scalar plugin."""
     shape = gangs(nodes, jobs, "own policy")
     shape.objects = base(nodes, pool=lambda i: "batch")
-    shape.user_plugin = True
+    shape.policy = OwnPolicy
+    return shape
+
+
+def guide_singles(policy: type[Plugin], nodes: int = 5000, jobs: int = 2000) -> Shape:
+    """Many jobs of one task in 50 classes, with the guide's first plugin; all nodes have the label it asks for."""
+    shape = singles(nodes, jobs)
+    shape.name, shape.policy = "guide policy", policy
+    shape.objects = base(nodes, **{"my-label": lambda i: "true"})
     return shape
 
 
@@ -263,6 +273,8 @@ SHAPES: dict[str, Callable[[], Shape]] = {
     "preempt": preempt,
     **KAI_SHAPES,
     "own-policy": own_policy,
+    "guide-policy": lambda: guide_singles(guide_policy(), jobs=300),
+    "guide-policy-scoped": lambda: guide_singles(scoped_guide_policy()),
     "backlog": backlog,
     "small-cycle": small_cycle,
     "take-in": take_in,
