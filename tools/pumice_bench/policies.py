@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
 from pumice import Node, Plugin, Scope, Task, Unfit, same_class, scope
 from pumice.framework.loading import import_file
@@ -13,13 +13,14 @@ _GUIDE: Final = Path(__file__).parents[2] / "examples" / "plugins" / "myplugin.p
 
 def guide_policy() -> type[Plugin]:
     """Return the guide's first plugin as it stands, without any scope."""
-    return cast(type[Plugin], vars(import_file(_GUIDE, "myplugin"))["MyPlugin"])
+    policy: type[Plugin] = vars(import_file(_GUIDE, "myplugin"))["MyPlugin"]
+    return policy
 
 
 def scoped_guide_policy() -> type[Plugin]:
     """Return the same with one line above its score: ``@scope(Scope.NODE, key=same_class)``."""
-    policy: Any = guide_policy()
-    policy.fuller_is_better = scope(Scope.NODE, key=same_class)(policy.fuller_is_better)
+    policy = guide_policy()
+    scope(Scope.NODE, key=same_class)(vars(policy)["fuller_is_better"])
     return policy
 
 

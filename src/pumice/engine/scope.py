@@ -8,6 +8,8 @@ from typing import Any, Final, TypeVar
 
 from pumice.errors import PluginLoadError
 
+SCOPE_MARK: Final = "__pumice_scope__"
+"""The attribute of a function in which the decorator `scope` keeps (scope, key)."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -42,7 +44,7 @@ def skip_unless(concerned: Callable[[Any], bool]) -> Callable[[Any], Hashable]:
 
 
 def scope(value: Scope, *, key: Callable[..., Any] | None = None) -> Callable[[F], F]:
-    """Declare the scope of a plugin's method that is registered by its name.
+    """Declare the scope of a plugin's method, however it is registered.
 
     :raises PluginLoadError: it was put on a method without saying which scope.
     """
@@ -51,8 +53,7 @@ def scope(value: Scope, *, key: Callable[..., Any] | None = None) -> Callable[[F
         raise PluginLoadError(text, at=f"{code.co_filename}:{code.co_firstlineno}")
 
     def mark(fn: F) -> F:
-        fn.__pumice_scope__ = value  # type: ignore[attr-defined]
-        fn.__pumice_key__ = key  # type: ignore[attr-defined]
+        setattr(fn, SCOPE_MARK, (value, key))
         return fn
 
     return mark

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, Final
 
-from pumice.engine.scope import Scope
+from pumice.engine.scope import SCOPE_MARK, Scope
 from pumice.errors import PluginLoadError, shown, words_of
 from pumice.framework.compat import PUMICE, Compat
 from pumice.framework.names import unknown
@@ -54,6 +54,12 @@ _FORMS: Final = {
 """What such a function takes, in words, and how many parameters these are."""
 _SWITCHES: Final = tuple(name for name, (kind, _) in HINTS.items() if name in _HELD and kind.startswith("bool"))
 """What it declares with True or False."""
+
+_SCORES: Final = ("node_order", "batch_node_order")
+_SLOW: Final = (
+    "has no scope, so all nodes are scored again for each task. If it depends on the task's class and on what is "
+    "placed on the node alone, write @scope(Scope.NODE, key=same_class) above it, else @scope(Scope.SESSION)"
+)
 
 
 @dataclass(slots=True)
@@ -148,6 +154,9 @@ class Trial(HelpfulSession):
         for name, rule in wrong:
             text = f"{callback.point}: {name} must be {rule}, got {shown(declared[name])}"
             self._wrong(callback.plugin, text, at)
+        theirs = not (getattr(callback.fn, "__module__", "") or "").startswith("pumice.")
+        if theirs and callback.point in _SCORES and scope is Scope.SESSION and not hasattr(callback.fn, SCOPE_MARK):
+            self.tried.warnings.append(f"{at}: plugin {callback.plugin!r}: {callback.point}: {_SLOW}")
         for name, (form, count) in _FORMS.items():
             if callable(fn := declared[name]) and not takes(fn, count):
                 self._wrong(callback.plugin, f"{callback.point}: {name} must take {form}", where(fn))

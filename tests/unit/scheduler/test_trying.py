@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pumice import Plugin, Session
+from pumice import Arguments, Node, Plugin, Scope, Session, Task, same_class, scope
 from pumice.config import DEFAULT_CONF, InvalidConf, load
 from pumice.errors import PumiceError
 from pumice.framework.points import POINTS
@@ -17,6 +17,7 @@ from pumice.framework.points.point import HINTS
 from pumice.framework.registry import Registry, default_registry
 from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
 from pumice.scheduler.trying import try_plugins
+from pumice.state.cluster import ClusterState
 
 BEGIN = "from pumice import EventHandler, Plugin, Scope\n\n\nclass Mine(Plugin):\n    name = 'mine'\n\n"
 """Six lines; what follows begins in line 7."""
@@ -225,6 +226,54 @@ def test_what_the_plugins_own_code_raises_there_is_a_warning(tmp_path: Path, cap
         f"{tmp_path / 'mine.py'}:8: plugin 'mine': on_session_open raised KeyError: 'team/train' on a made-up "
         "cluster of two nodes and a job"
     ]
+
+
+SCORE = "    def {name}(self, task, nodes):\n        return {answer}\n"
+
+
+@pytest.mark.parametrize("point", ["node_order", "batch_node_order"])
+@pytest.mark.parametrize(
+    ("line", "warned"),
+    [
+        ("", True),
+        ("    @scope(Scope.NODE, key=same_class)\n", False),
+        ("    @scope(Scope.STATIC)\n", False),
+        ("    @scope(Scope.SESSION)\n", False),
+    ],
+)
+@pytest.mark.parametrize("registers", [False, True])
+def test_a_score_without_a_scope_is_named_with_the_line_that_makes_it_fast(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, point: str, line: str, warned: bool, registers: bool
+) -> None:
+    source = BEGIN.replace("Scope\n", "Scope, same_class, scope\n", 1) + line
+    source += SCORE.format(name="mine" if registers else point, answer=0)
+    if registers:
+        source += f"\n    def on_session_open(self, ssn):\n        ssn.add_{point}_fn(self.name, self.mine)\n"
+    tried(tmp_path, source)
+    said = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    if not warned:
+        assert said == []
+        return
+    (text,) = said
+    assert text.startswith(f"{tmp_path / 'mine.py'}:7: plugin 'mine': {point}: has no scope")
+    assert "write @scope(Scope.NODE, key=same_class) above it" in text
+
+
+def test_the_scope_of_a_method_counts_however_it_is_registered() -> None:
+    class Scored(Plugin):
+        name = "scored"
+
+        def on_session_open(self, ssn: Session) -> None:
+            ssn.add_node_order_fn(self.name, self.mine)
+
+        @scope(Scope.NODE, key=same_class)
+        def mine(self, task: Task, node: Node) -> float:
+            return 0.0
+
+    ssn = Session(ClusterState())
+    ssn.open_plugin(Scored(Arguments()))
+    (callback,) = ssn.registered()["node_order"]
+    assert (callback.scope, callback.key) == (Scope.NODE, same_class)
 
 
 def test_all_mistakes_of_a_conf_are_told_at_once(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pumice.engine.scope import Scope
+from pumice.engine.scope import SCOPE_MARK
 from pumice.errors import PluginLoadError, shown
 from pumice.framework.metrics import Metrics
 from pumice.framework.names import hint
@@ -127,6 +127,8 @@ class PluginOpening(Registration, Questions):
             fn, name = name, getattr(getattr(name, "__self__", None), "name", "") or self._opening
         elif not isinstance(name, str):
             raise PluginLoadError(f"{rule.register}: the name must be text, got {name!r}")
+        if isinstance(marked := getattr(fn, SCOPE_MARK, None), tuple):
+            declared |= {"scope": marked[0], "key": declared.get("key") or marked[1]}
         shaped = fn if declared.get("sort_key") and callable(fn) else adapted(rule, name, fn)
         callback = Callback(name, point, shaped, **declared)
         at_point = self._registered.setdefault(point, {})
@@ -263,9 +265,7 @@ class PluginOpening(Registration, Questions):
         started = time.perf_counter()
         try:
             for point in _points_of(type(plugin)):
-                method = getattr(plugin, point)
-                scope = getattr(method, "__pumice_scope__", Scope.SESSION)
-                self.add(point, name, method, scope=scope, key=getattr(method, "__pumice_key__", None))
+                self.add(point, name, getattr(plugin, point))
             opened = getattr(plugin, "on_session_open", None)
             if opened is not None:
                 opened(self)
