@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pumice.config import SchedulerConf
     from pumice.sim.scenario import SimScenario
 
-ScenarioArgument = Annotated[Path, typer.Argument(metavar="SCENARIO", help="The scenario file.")]
+ScenarioArgument = Annotated[Path, typer.Argument(metavar="SCENARIO", help="The scenario file, or a bundle.")]
 ReportOption = Annotated[
     Path | None, typer.Option("--report", metavar="FILE", help="Write the report as one HTML page.")
 ]
@@ -91,6 +91,14 @@ DirectoryOption = Annotated[
     Path | None,
     typer.Option("--plugins-dir", metavar="DIR", help="Load plugins from here; else from the scenario's pluginsDir."),
 ]
+BundleOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--bundle",
+        metavar="FILE",
+        help="Write all that made the results, and them, into one zip file, which can be played as a scenario.",
+    ),
+]
 DataOption = Annotated[
     Path | None,
     typer.Option("--data", metavar="DIR", help="Where the traces and node lists are that the scenario names."),
@@ -134,6 +142,7 @@ class PlayOptions:
     log: LogOption = None
     save: SaveOption = None
     history: HistoryOption = None
+    bundle: BundleOption = None
     plugins_dir: DirectoryOption = None
     data: DataOption = None
 
@@ -147,22 +156,25 @@ class PlayOptions:
         """What is written."""
         from pumice.cli.studies import Files
 
-        return Files(self.report, self.record, self.log, self.save, self.history)
+        return Files(self.report, self.record, self.log, self.save, self.history, self.bundle)
 
-    def study(self, default_seeds: str | None) -> StudyOptions:
-        """Which seeds, on how many processes, and what makes it fail."""
+    def study(self, scenario: SimScenario, default_seeds: str | None) -> StudyOptions:
+        """Which seeds, on how many processes, and what makes it fail. A bundle is played as it was made."""
         from pumice.cli.studies import StudyOptions
 
-        many = self.seeds
-        if many is None and self.seed is None and self.split is None and self.until_sure is None:
-            many = default_seeds
+        seed, seeds, split, sure, figure = self.seed, self.seeds, self.split, self.until_sure, self.figure
+        if seed is None and seeds is None and split is None and sure is None:
+            seeds, made = default_seeds, scenario.bundle
+            if made is not None and seeds is None:
+                seed, seeds, split, sure = made.seed, made.seeds, made.split, made.until_sure
+                figure = figure or made.primary
         return StudyOptions(
-            self.seed,
-            many,
-            self.split,
-            self.until_sure,
+            seed,
+            seeds,
+            split,
+            sure,
             self.workers,
             tuple(self.fail_if or ()),
             tuple(self.fail_unless or ()),
-            self.figure or "wait.mean",
+            figure or "wait.mean",
         )

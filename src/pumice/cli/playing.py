@@ -16,7 +16,7 @@ from pumice.cli.opening import checked
 from pumice.cli.options import StudyOutput
 from pumice.cli.outputs import open_output, write_output
 from pumice.cli.progress import progress_bar, terminable
-from pumice.cli.studies import Files, StudyOptions, end, play_study, say_gate, say_later_warnings, say_warnings
+from pumice.cli.studies import Files, StudyOptions, bundled, end, play_study, say_gate, say_later_warnings, say_warnings
 from pumice.config import SchedulerConf
 from pumice.framework.registry import Registry
 from pumice.history.files import Folder
@@ -24,6 +24,7 @@ from pumice.scheduler.assembly import assemble
 from pumice.scheduler.recording import record as begun
 from pumice.scheduler.recording import replay
 from pumice.sim import run as sim
+from pumice.sim.bundle import BundledRun, result_digest
 from pumice.sim.report import html, render_comparison, render_summary, units
 from pumice.sim.results import Comparison, RunRecord, compare, encode, summarise
 from pumice.sim.results.gates import judge
@@ -74,13 +75,16 @@ def _play(scenario: SimScenario, registry: Registry, files: Files, wanted: Study
         write_output("--record", files.record, b"".join(encode(run) + b"\n" for run in records))
     if files.report is not None:
         write_output("--report", files.report, html(records, comparison, title=scenario.name))
+    data = _data(records, comparison)
     if output is StudyOutput.JSON:
-        render.data(_data(records, comparison))
+        render.data(data)
     else:
         show_comparison(scenario.name, comparison)
     if files.report is not None:
         render.note(f"The report is in {files.report}")
     say_later_warnings(comparison.warnings, scenario, said)
+    whole = [BundledRun(run.name, run.seed, result_digest(run)) for run in records if not run.partial]
+    wrong |= bundled(scenario, files.bundle, wanted, whole, data)
     end(wrong, [say_gate(judge(gate, comparison)) for gate in gates])
 
 

@@ -43,4 +43,4 @@ def simulate(
     chosen = chosen_confs(opened, confs or [])
     if vary:
         chosen = varied_confs(opened, chosen if confs else dict([next(iter(chosen.items()))]), vary)
-    go(opened, chosen, play.files(), play.study("1..7" if vary else None), output)
+    go(opened, chosen, play.files(), play.study(opened, "1..7" if vary else None), output)

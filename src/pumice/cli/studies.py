@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import msgspec
 import typer
@@ -16,6 +16,8 @@ from pumice.cli.options import StudyOutput
 from pumice.cli.outputs import open_output, write_output
 from pumice.cli.progress import study_bar
 from pumice.errors import InvalidInput
+from pumice.sim.bundle import BundledRun, digest_of_runs, other_versions, pack
+from pumice.sim.bundle import write as write_bundle
 from pumice.sim.report import effects, html_seeds, render_seeds, units
 from pumice.sim.results import SeedComparison, Summary, compare_seeds
 from pumice.sim.results.gates import Gate, Ruling, judge_seeds, parse_gate
@@ -40,6 +42,7 @@ class Files:
     save: Path | None = None
     history: Path | None = None
     """A folder."""
+    bundle: Path | None = None
 
     def prepare(self, configurations: int) -> None:
         """Make sure, before a long run, that its results can be written.
@@ -84,6 +87,11 @@ class StudyOptions:
     def many(self) -> bool:
         """Report whether this is a study of many seeds, or of the parts of a trace."""
         return self.seeds is not None or self.split is not None or self.until_sure is not None
+
+    def as_bundled(self) -> dict[str, Any]:
+        """What a bundle says of them."""
+        names = ("seed", "seeds", "split", "until_sure", "primary")
+        return {name: getattr(self, name) for name in names}
 
     def gates(self) -> list[Gate]:
         """The rules for CI."""
@@ -219,12 +227,15 @@ def play_study(scenario: SimScenario, files: Files, wanted: StudyOptions, output
     if files.report is not None:
         records = [done.record() for task, done in _ordered(runs) if task.seed == first and done.packed_record]
         write_output("--report", files.report, html_seeds(comparison, records, title=scenario.name))
+    data = {
+        "runs": [msgspec.to_builtins(done.summary) for _, done in _ordered(runs)],
+        "comparison": msgspec.to_builtins(comparison),
+    }
     if output is StudyOutput.JSON:
-        data = [msgspec.to_builtins(done.summary) for _, done in _ordered(runs)]
-        render.data({"runs": data, "comparison": msgspec.to_builtins(comparison)})
+        render.data(data)
     else:
-        whole = output is StudyOutput.WIDE
-        show_seeds(scenario.name, comparison, next(iter(runs.summaries().values())), whole=whole)
+        wide = output is StudyOutput.WIDE
+        show_seeds(scenario.name, comparison, next(iter(runs.summaries().values())), whole=wide)
     if files.report is not None:
         render.note(f"The report is in {files.report}")
     never = [text for done in runs.played.values() for text in done.never_fit]
@@ -237,7 +248,35 @@ def play_study(scenario: SimScenario, files: Files, wanted: StudyOptions, output
         say_look(sure, sure.look(runs.summaries()))
     codes = [say_gate(judge_seeds(gate, comparison)) for gate in gates]
     wrong = any(done.failure or done.never_fit for done in runs.played.values())
+    whole = [(task, done) for task, done in _ordered(runs) if not done.failure]
+    wrong |= bundled(
+        scenario,
+        files.bundle,
+        wanted,
+        [BundledRun(task.configuration, task.seed, done.digest) for task, done in whole],
+        data,
+    )
     end(runs.interrupted or bool(runs.lost) or wrong, codes)
+
+
+def bundled(
+    scenario: SimScenario, path: Path | None, wanted: StudyOptions, runs: list[BundledRun], data: Mapping[str, Any]
+) -> bool:
+    """Write the bundle that is asked for, and compare with the one that was played; report whether they differ."""
+    again, unlike = (0, []) if scenario.bundle is None else scenario.bundle.unlike(runs)
+    if scenario.bundle is not None and unlike:
+        others = other_versions(scenario.bundle)
+        render.error(
+            f"{len(unlike)} of {counted(again, 'run')} gave something else than in the bundle, the first is "
+            f"{unlike[0].configuration}, seed {unlike[0].seed}" + (f"; it was made with {others}" if others else "")
+        )
+    elif again:
+        render.note(f"The same results as in the bundle: {counted(again, 'run')}, digest {digest_of_runs(runs)}")
+    if path is not None:
+        with open_output("--bundle", path) as stream:
+            write_bundle(stream, pack(scenario, wanted.as_bundled(), runs, msgspec.json.encode(data)))
+        render.note(f"The bundle is in {path}: {counted(len(runs), 'run')}, digest {digest_of_runs(runs)}")
+    return bool(unlike)
 
 
 def say_look(sure: Sure, look: Look) -> None:

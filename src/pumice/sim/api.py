@@ -328,6 +328,9 @@ def _played(
     processes: int,
     keep_records: bool,
 ) -> Study:
+    made = scenario.bundle
+    if made is not None and seeds is None and split is None and until_sure is None:
+        seeds, split, until_sure = made.seeds if made.seed is None else [made.seed], made.split, made.until_sure
     primary = metric(figure).key
     sure = None if until_sure is None else parse_sure(until_sure, primary)
     if split is not None:

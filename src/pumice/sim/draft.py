@@ -18,6 +18,7 @@ from pumice.model.api import AnyObject, NodeObject, QueueObject
 from pumice.model.kai import KAI_QUEUE
 from pumice.sim.job_manifests import JobManifests
 from pumice.sim.jobs import SIM_RUN_ANNOTATION
+from pumice.sim.reading import Value
 from pumice.sim.run import default_queue, kai_queues
 from pumice.sim.traces import Trace, write
 from pumice.sim.workload import Generator, TracePart
@@ -53,15 +54,39 @@ class Draft:
     traces: list[TracePart] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    inputs: dict[str, str] = field(default_factory=dict)
-    """Digest of every file that was read, by its name."""
+    base: Path = field(default_factory=Path)
+    """Where the files are that it names."""
+    data: Path | None = None
+    """Where its traces and lists of nodes are looked for before."""
+    given: Mapping[str, Path] = field(default_factory=dict)
+    """Files of a bundle, by the names that the scenario has for them."""
+    files: dict[str, Path] = field(default_factory=dict)
+    """Every file that was read, by its name."""
 
-    def read(self, base: Path, name: str) -> Path:
+    def read(self, name: str) -> Path:
         """The path of a file that the scenario names; it is remembered as an input."""
-        path = base / name
+        return self._noted(name, self.base / name)
+
+    def read_data(self, value: Value) -> Path:
+        """The path of a trace or a list of nodes: in the folder that was given, or beside the scenario."""
+        name = value.text()
+        found = [folder / name for folder in (self.data, self.base) if folder is not None]
+        for path in found:
+            if name in self.given or path.is_file():
+                return self._noted(name, path)
+        where = "beside the scenario" if self.data is None else f"in {str(self.data)!r}, nor beside the scenario"
+        raise value.error(f"{name!r} is not {where}; say with --data DIR where the data is")
+
+    def _noted(self, name: str, path: Path) -> Path:
+        path = self.given.get(name, path)
         if path.is_file():
-            self.inputs[name] = digest_of(path)
+            self.files[name] = path
         return path
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The digest of every file that was read, by its name."""
+        return {name: digest_of(path) for name, path in sorted(self.files.items())}
 
 
 def check_queues(draft: Draft) -> None:

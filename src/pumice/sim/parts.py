@@ -29,12 +29,12 @@ _OPTIONS: dict[str, type[Any]] = {"openb": OpenbOptions, "philly": PhillyOptions
 
 
 # -- cluster --------------------------------------------------------------------------------------------------------
-def read_nodes_of(value: Value, base: Path) -> list[NodeObject]:
-    """Nodes: a list of groups of equal ones, or a node list of the openb trace."""
+def read_nodes_of(value: Value, find: Callable[[Value], Path]) -> list[NodeObject]:
+    """Nodes: a list of groups of equal ones, or a node list of the openb trace; *find* says where a file is."""
     if not value.is_list and not value.is_section:
         return [
             node(n.name, f"{n.cpu_milli}m", str(n.memory_bytes), n.gpus, model=n.gpu_model)
-            for n in read_nodes(base / value.text())
+            for n in read_nodes(find(value))
         ]
     listed = value.items() if value.is_list else [value]
     nodes: list[NodeObject] = []
@@ -217,11 +217,10 @@ def _draw(value: Value, one: Callable[[Value], float]) -> Draw:
     raise value.error(f"must have one key: choice, uniform, exponential or lognormal, got {kind!r}")
 
 
-def read_trace(value: Value, folder: Callable[[Value], Path]) -> TracePart:
-    """A trace, and how its jobs are submitted; *folder* says where a file is."""
+def read_trace(value: Value, find: Callable[[Value], Path]) -> TracePart:
+    """A trace, and how its jobs are submitted; *find* says where a file is."""
     with value.section() as s:
-        file = s.need("file")
-        path = folder(file) / file.text()
+        path = find(s.need("file"))
         known = found.one_of(FORMATS) if (found := s.get("format")) else None
         window = s.get("window")
         ends = [item.duration() for item in window.items()] if window is not None else []
@@ -318,7 +317,7 @@ def _planned(value: Value, names: set[str]) -> PlannedFault:
                 raise value.error(f"must have one of {', '.join(kinds)}, has {what} and {kind}")
             what = kind
             if kind == "join":
-                objects = read_nodes_of(found, Path())
+                objects = read_nodes_of(found, lambda file: Path(file.text()))
                 names |= {obj.metadata.name for obj in objects}
             elif kind == "evict":
                 losses = [(job if "/" in job else f"default/{job}", pods.integer(1)) for job, pods in found.pairs()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from sys import intern
 from typing import Final
 
 import numpy as np
@@ -198,8 +199,8 @@ def _job_record(
         pods += count
     return JobRecord(
         name=spec.name,
-        namespace=spec.namespace,
-        queue=spec.queue,
+        namespace=intern(spec.namespace),  # what is left out of a record is known by identity
+        queue=intern(spec.queue),
         user=spec.user,
         priority=spec.priority,
         submit=spec.submit_s,

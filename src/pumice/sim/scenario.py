@@ -6,7 +6,7 @@ import math
 import pickle
 import platform
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from pumice.framework.run_times import RUN_TIME_ANNOTATION
 from pumice.manifests import unread_words
 from pumice.model.api import NodeObject, QueueObject
 from pumice.scheduler.assembly import catalogue_of
+from pumice.sim.bundle import Bundle, Unpacked, is_bundle, unpack
 from pumice.sim.cluster import Delays
 from pumice.sim.draft import Draft, check_queues, digest_of, digest_of_data, leave_out_orphans, without_end
 from pumice.sim.faults import Faults
@@ -67,6 +68,10 @@ class SimScenario:
     """The directory of plugins, which must be there on every machine that plays."""
     classes: tuple[type[Plugin], ...] = ()
     """Plugins that are no files; they can be imported on every machine that plays."""
+    files: Mapping[str, Path] = field(default_factory=dict)
+    """Every file that it names, by that name."""
+    bundle: Bundle | None = None
+    """What the bundle says that it was read from."""
 
     @property
     def registry(self) -> Registry:
@@ -232,7 +237,7 @@ def registry_of(plugins: Path | None, classes: tuple[type[Plugin], ...] = ()) ->
 
 
 ScenarioSource = Path | Mapping[str, Any]
-"""A file, or the same data: then paths in it are relative to the working directory."""
+"""A file (also a bundle), or the same data: then paths in it are relative to the working directory."""
 
 
 def plugin_directory(source: ScenarioSource) -> Path | None:
@@ -287,25 +292,40 @@ def open_scenario(
     :raises InvalidInput: as of `read_scenario`.
     :raises PluginLoadError: a plugin cannot be loaded.
     """
+    bundled: Unpacked | None = None
+    if isinstance(source, Path) and is_bundle(source):
+        bundled = unpack(source)
+        source, plugins_dir = bundled.scenario, plugins_dir or bundled.plugins
     plugins = plugins_dir or plugin_directory(source)
     where = plugins.resolve() if plugins is not None else None
-    scenario = replace(read_scenario(source, catalogue_of(registry_of(where)), data, jobs), plugins=where)
+    catalogue = catalogue_of(registry_of(where))
+    scenario = read_scenario(source, catalogue, data, jobs, {} if bundled is None else bundled.files)
+    scenario = replace(scenario, plugins=where)
+    if bundled is not None:
+        kept = bundled.bundle
+        confs = {name: from_data(conf, catalogue, name).conf for name, conf in kept.configurations.items()}
+        scenario = replace(scenario.under(confs), bundle=kept)
+        horizon_s = horizon_s or kept.horizon_s
     if horizon_s is not None:
         scenario = scenario.with_horizon(horizon_s)
     return scenario if plugins is None else scenario.with_input("plugins", plugins)
 
 
 def read_scenario(
-    source: ScenarioSource, catalogue: Catalogue, data: Path | None = None, jobs: Trace | None = None
+    source: ScenarioSource,
+    catalogue: Catalogue,
+    data: Path | None = None,
+    jobs: Trace | None = None,
+    files: Mapping[str, Path] = {},
 ) -> SimScenario:
     """The scenario in a file or in data. Paths are relative to the file; *catalogue* is what configurations may name.
 
-    Traces and lists of nodes are looked for in *data* first, if it is given. *jobs* come beside those of the workload;
-    no seed shakes them.
+    Traces and lists of nodes are looked for in *data* first, if it is given, all files in *files* before, by their
+    names there. *jobs* come beside those of the workload; no seed shakes them.
 
     :raises InvalidInput: a key, value, manifest, trace or configuration that breaks a rule; names file and line.
     """
-    draft, base = Draft(), _base(source)
+    draft = Draft(base=_base(source), data=data, given=files)
     if jobs is not None:
         draft.traces.append(TracePart(jobs, shake=Shake(0.0, 0.0)))
     with _open(source) as top:
@@ -315,13 +335,13 @@ def read_scenario(
         checkpoint = top.duration("checkpoint", 0.0)
         speed = read_speed(top.get("speed"))
         costs = _costs(top.get("costs"))
-        _cluster(top.need("cluster"), base, data, draft)
+        _cluster(top.need("cluster"), draft)
         queues = top.get("queues")
         if queues is not None:
             draft.objects += read_queues(queues)
         workload = top.get("workload") if draft.manifests or jobs is not None else top.need("workload")
         if workload is not None:
-            _workload(workload, base, data, draft)
+            _workload(workload, draft)
         check_queues(draft)
         leave_out_orphans(draft)
         delays = _delays(top.get("delays"))
@@ -334,7 +354,7 @@ def read_scenario(
                 every = 0.0 if tick is None else tick.duration(above=True)
         measure, lead = _measure(top.get("measure"))
         faults = read_faults(top.get("faults"), [o for o in draft.objects if isinstance(o, NodeObject)])
-        confs = _configurations(top.get("configurations"), base, catalogue, draft)
+        confs = _configurations(top.get("configurations"), catalogue, draft)
     draft.warnings += without_end(draft)
     setting = Setting(
         name=name,
@@ -354,7 +374,7 @@ def read_scenario(
         origin=Origin(
             scenario=source.name if isinstance(source, Path) else DATA,
             scenario_digest=digest_of(source) if isinstance(source, Path) else digest_of_data(source, jobs),
-            inputs=dict(sorted(draft.inputs.items())),
+            inputs=draft.inputs,
             python=platform.python_version(),
             numpy=numpy.__version__,
         ),
@@ -370,32 +390,19 @@ def read_scenario(
         checkpoint,
         speed,
         lead,
+        files=draft.files,
     )
 
 
-def _folder(value: Value, base: Path, data: Path | None) -> Path:
-    """Where a file of data is: in the folder that was given, or beside the scenario."""
-    name = value.text()
-    for folder in (base,) if data is None else (data, base):
-        if (folder / name).is_file():
-            return folder
-    where = "beside the scenario" if data is None else f"in {str(data)!r}, nor beside the scenario"
-    raise value.error(f"{name!r} is not {where}; say with --data DIR where the data is")
-
-
-def _cluster(value: Value, base: Path, data: Path | None, draft: Draft) -> None:
+def _cluster(value: Value, draft: Draft) -> None:
     with value.section() as section:
         nodes = section.get("nodes")
         if nodes is not None:
-            where = base
-            if not nodes.is_list and not nodes.is_section:
-                where = _folder(nodes, base, data)
-                draft.read(where, nodes.text())
-            draft.objects += read_nodes_of(nodes, where)
+            draft.objects += read_nodes_of(nodes, draft.read_data)
         files = section.get("manifests")
         if files is not None:
             for file in files.texts():
-                _take(read_manifests(draft.read(base, file)), draft)
+                _take(read_manifests(draft.read(file)), draft)
     names = [o.metadata.name for o in draft.objects if isinstance(o, NodeObject)]
     if not names:
         raise value.error("needs at least one node, in nodes or in manifests")
@@ -411,27 +418,26 @@ def _take(found: JobManifests, draft: Draft) -> None:
     draft.warnings += [f"manifests: {text}" for text in unread_words(found.unread)]
 
 
-def _workload(value: Value, base: Path, data: Path | None, draft: Draft) -> None:
+def _workload(value: Value, draft: Draft) -> None:
     before = len(draft.manifests)
     with value.section() as section:
         files = section.get("manifests")
         for item in files.items() if files is not None and files.is_list else [files] if files is not None else []:
             if not item.is_section:
-                _take(read_manifests(draft.read(base, item.text())), draft)
+                _take(read_manifests(draft.read(item.text())), draft)
                 continue
             with item.section() as entry:
                 file, at = entry.need("file").text(), entry.duration("at", 0.0)
                 run = entry.get("run")
-                _take(read_manifests(draft.read(base, file), at, None if run is None else run.duration()), draft)
+                _take(read_manifests(draft.read(file), at, None if run is None else run.duration()), draft)
         generators = section.get("generators")
         if generators is not None:
             draft.generators += [read_generator(item) for item in generators.items()]
         trace = section.get("trace")
         for item in trace.items() if trace is not None and trace.is_list else [trace] if trace is not None else []:
-            part = read_trace(item, lambda file: _folder(file, base, data))
+            part = read_trace(item, draft.read_data)
             draft.traces.append(part)
             draft.notes += part.trace.notes
-            draft.read(part.trace.path.parent, part.trace.path.name)
     if len(draft.manifests) == before and not draft.generators and not draft.traces and not before:
         raise value.error("needs manifests, generators or a trace")
     names = [g.name for g in draft.generators]
@@ -477,7 +483,7 @@ def _measure(value: Value | None) -> tuple[Window | None, float]:
     return window, lead
 
 
-def _configurations(value: Value | None, base: Path, catalogue: Catalogue, draft: Draft) -> dict[str, SchedulerConf]:
+def _configurations(value: Value | None, catalogue: Catalogue, draft: Draft) -> dict[str, SchedulerConf]:
     if value is None:
         return {"default": load(DEFAULT_CONF, catalogue, "<default>").conf}
     confs: dict[str, SchedulerConf] = {}
@@ -488,10 +494,10 @@ def _configurations(value: Value | None, base: Path, catalogue: Catalogue, draft
             loaded = from_data(data, catalogue, f"{item.source}:{item.line}: {item.path}")
         elif item.text() in BUILT_IN:
             loaded = load(BUILT_IN[item.text()], catalogue, f"<{item.text()}>")
-        elif not (base / item.text()).is_file():
+        elif not draft.read(item.text()).is_file():
             raise item.error(f"must be {', '.join(BUILT_IN)}, a file or a conf, and there is no file {item.text()!r}")
         else:
-            loaded = load_conf_file(draft.read(base, item.text()), catalogue)
+            loaded = load_conf_file(draft.read(item.text()), catalogue)
         draft.warnings += [str(problem) for problem in loaded.warnings]
         confs[name] = loaded.conf
     if not confs:

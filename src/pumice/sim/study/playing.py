@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TextIO
 
 from pumice.scheduler.assembly import assemble
+from pumice.sim.bundle import result_digest
 from pumice.sim.results.records import RunRecord, decode, encode
 from pumice.sim.results.summary import Summary, summarise
 from pumice.sim.run import Simulation
@@ -34,6 +35,8 @@ class Played:
     failure: str = ""
     never_fit: tuple[str, ...] = ()
     packed_record: bytes = b""
+    digest: str = ""
+    """Of what happened: see `bundle.result_digest`."""
 
     def record(self) -> RunRecord:
         """Return the whole record, where it was kept.
@@ -50,7 +53,8 @@ def play(scenario: SimScenario | bytes, task: StudyRun, *, keep: bool = False, l
     simulation = Simulation(setting, assemble(conf, drawn.registry), log=log)
     record = simulation.run(drawn.workload())
     never_fit = tuple(simulation.never_fit_in_words())
-    return Played(task, summarise(record), simulation.failure, never_fit, encode(record) if keep else b"")
+    packed = encode(record) if keep else b""
+    return Played(task, summarise(record), simulation.failure, never_fit, packed, result_digest(record))
 
 
 def unpacked(scenario: SimScenario | bytes) -> SimScenario:
