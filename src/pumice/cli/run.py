@@ -80,15 +80,12 @@ def run(config: Path | None, flags: Mapping[str, Any]) -> None:
         pumice run --scheduler-name=volcano --leader-elect=false -v=3
     """
     from pumice.config.settings import SchedulerSettings, seconds
-    from pumice.kube.ahead import ListsAhead
     from pumice.kube.allocator import use_one_heap
     from pumice.kube.credentials import Credentials
 
     use_one_heap()
     settings = settings_of(SchedulerSettings, config, flags, FLAGS)
     access = Credentials(settings.cluster.kubeconfig, settings.cluster.context, settings.cluster.master)
-    ahead = ListsAhead(access)
-    ahead.start()
     from pumice.clock import SystemClock
     from pumice.config import DEFAULT_CONF, InvalidConf
     from pumice.config.reload import ConfSource
@@ -143,7 +140,7 @@ def run(config: Path | None, flags: Mapping[str, Any]) -> None:
     )
     binders: dict[str, Binder] = {}
     beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
-    backend = KubeBackend(access, backend_settings, binders=binders, beside=beside, ahead=ahead.lists)
+    backend = KubeBackend(access, backend_settings, binders=binders, beside=beside)
     state = ClusterState(default_queue=settings.default_queue, scheduler_names=names)
     clock = SystemClock()
     loop = Loop(backend, backend, assembly, clock, state=state)
@@ -196,7 +193,6 @@ def run(config: Path | None, flags: Mapping[str, Any]) -> None:
         beside.append(partial(serve_answers, listening(answers.address), service.ask, access, tls, pages))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: service.stop())
-    ahead.read()
     raise typer.Exit(service.run())
 
 

@@ -7,7 +7,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -18,7 +17,6 @@ from pumice.kube.credentials import Credentials
 from pumice.kube.editing import Editor
 from pumice.kube.kinds import resources_of
 from pumice.kube.lease import Election, Elector
-from pumice.kube.listing import ObjectList
 from pumice.kube.notes import NoteWriter
 from pumice.kube.outage import Outage
 from pumice.kube.prebind import Preparer
@@ -81,13 +79,11 @@ class KubeBackend(Connection):
         clock: Clock | None = None,
         binders: Mapping[str, Binder] | None = None,
         beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
-        ahead: Mapping[str, Future[ObjectList | None]] | None = None,
     ) -> None:
-        """*ahead*: first lists that were asked for already, by kind."""
         self.settings = settings or BackendSettings()
         self._credentials, self._clock = credentials, clock or SystemClock()
         self._binders = binders
-        self._beside, self._ahead = beside, ahead
+        self._beside = beside
         resources = resources_of(self.settings.dialect)
         super().__init__((kind for kind in resources if kind not in self.settings.without), resources)
         self._outbox: Outbox | None = None
@@ -201,7 +197,7 @@ class KubeBackend(Connection):
             self._writer = ApiWriter(client, self._may_write)
             outage = Outage()
             chosen = self._chosen if self.settings.node_labels else None
-            self._reflect(client, outage, chosen=chosen, needed=self.settings.needed, ahead=self._ahead)
+            self._reflect(client, outage, chosen=chosen, needed=self.settings.needed)
             conf = self.settings.conf_map
             if conf is not None:
                 conf.changed = self.inbox.wake

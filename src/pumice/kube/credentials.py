@@ -84,11 +84,11 @@ class Credentials:
         named = self.kubeconfig is not None or self.context is not None or os.environ.get("KUBECONFIG")
         return not named and bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
 
-    async def load(self, *, programs: bool = True) -> Access:
+    async def load(self) -> Access:
         """The present credentials: those of a kubeconfig or context that is named, in `KUBECONFIG` too; else the pod's
         own, else the default kubeconfig's.
 
-        :raises NoCredentials: there are none, or they cannot be read; or a program gives them, and none is to be run.
+        :raises NoCredentials: there are none, or they cannot be read.
         """
         if self._is_the_pod:
             return self._of_the_pod()
@@ -101,7 +101,7 @@ class Credentials:
         merged = kubeconfig.read(files)
         cluster, user = merged.choose(self.context)
         try:
-            access = await self._of(cluster, user, programs=programs)
+            access = await self._of(cluster, user)
             access.tls()  # a certificate and a key that do not fit, while they are renewed, are told now
             return access
         except NoCredentials as exc:
@@ -126,7 +126,7 @@ class Credentials:
         server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
         return Access((self.master or server).rstrip("/"), f"Bearer {token}", ca)
 
-    async def _of(self, cluster: ClusterEntry, user: UserEntry, *, programs: bool) -> Access:
+    async def _of(self, cluster: ClusterEntry, user: UserEntry) -> Access:
         if user.auth_provider is not None:
             name = user.auth_provider.get("name", "")
             raise NoCredentials(f"auth-provider {name!r}: is not supported; use an exec plugin")
@@ -136,8 +136,6 @@ class Credentials:
         key = content(user.client_key, user.client_key_data, "client-key")
         token = _authorization(user)
         if user.exec is not None:
-            if not programs:
-                raise NoCredentials(f"exec {user.exec.command!r}: is not run now")
             printed = await execplugin.run(user.exec, cluster)
             if printed.token and not token:
                 token = f"Bearer {printed.token}"

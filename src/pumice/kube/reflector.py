@@ -8,7 +8,6 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -19,7 +18,7 @@ from pumice.kube.allocator import give_back
 from pumice.kube.client import KubeClient
 from pumice.kube.errors import ApiRefused, Unreachable
 from pumice.kube.kinds import BOOKMARK, RAW_LIST, WATCH_LINE, Resource
-from pumice.kube.listing import ObjectList, read_list, read_object
+from pumice.kube.listing import read_list, read_object
 from pumice.kube.outage import Outage
 from pumice.kube.waiting import Backoff
 from pumice.model.api import AnyObject
@@ -69,11 +68,9 @@ class Reflector:
         accept: Callable[[AnyObject], bool] | None = None,
         keep: bool = False,
         outage: Outage | None = None,
-        ahead: Future[ObjectList | None] | None = None,
         patient: bool = True,
     ) -> None:
-        """*ahead*: the first list, which somebody else asked for. *patient*: the first list of a kind that may not be
-        read is awaited for a while."""
+        """*patient*: the first list of a kind that may not be read is awaited for a while."""
         self._patient = patient
         self._outage = outage or Outage()
         self._client, self._resource, self._inbox, self._accept = client, resource, inbox, accept
@@ -81,7 +78,6 @@ class Reflector:
         self._newest = resource.prefix
         self._known: dict[str, str] = {}
         self._listed = False
-        self._ahead = ahead
         self._complained = ""
         self._refused = 0.0
         self._backoff = Backoff(0.2, 10.0)
@@ -149,11 +145,6 @@ class Reflector:
     # -- list -------------------------------------------------------------------------------------------------------
     async def _list(self) -> str:
         """Bring everything up to date; returns the version to watch from."""
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None and (listed := await asyncio.wrap_future(ahead)) is not None:
-            with _collector_at_rest(len(listed.objects) > _BIG, stays=True):
-                self._take_all(listed.objects, set(), 0)  # whoever waits wants one that was asked for later
-            return listed.version
         waiting = len(self._waiting)
         self._wanted.clear()
         body = await self._client.request("GET", self._resource.collection, query=self._query, timeout=120.0)

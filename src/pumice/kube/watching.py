@@ -9,7 +9,6 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from typing import Final
 
@@ -17,7 +16,6 @@ from pumice.kube.client import KubeClient, ReadingClient
 from pumice.kube.credentials import Credentials
 from pumice.kube.inbox import Inbox
 from pumice.kube.kinds import RESOURCES, Resource, resources_of
-from pumice.kube.listing import ObjectList
 from pumice.kube.outage import Outage
 from pumice.kube.reflector import Reflector
 from pumice.model import native
@@ -95,17 +93,15 @@ class Connection:
         *,
         chosen: Callable[[AnyObject], bool] | None = None,
         needed: frozenset[str] | None = None,
-        ahead: Mapping[str, Future[ObjectList | None]] | None = None,
         patient: bool = True,
     ) -> None:
-        """Follow every kind; of nodes only the *chosen* ones. *needed*: kinds that must be there; *ahead*: first lists
-        that were asked for already; *patient*: optional kinds that may not be read are awaited for a while."""
+        """Follow every kind; of nodes only the *chosen* ones. *needed*: kinds that must be there;
+        *patient*: optional kinds that may not be read are awaited for a while."""
         for kind in self._kinds:
             resource = self._resources[kind]
             if needed is not None:
                 resource = replace(resource, needed=kind in needed)
             accept = chosen if kind == "Node" else None
-            first = ahead.get(kind) if ahead is not None else None
             self.reflectors[kind] = Reflector(
                 client,
                 resource,
@@ -113,7 +109,6 @@ class Connection:
                 accept=accept,
                 keep=kind in KEPT,
                 outage=outage,
-                ahead=first,
                 patient=patient,
             )
 

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator
-from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,8 @@ from scripted_api import CUT, ScriptedApi, serving, until, write_kubeconfig
 from pumice.kube.client import KubeClient
 from pumice.kube.inbox import Inbox
 from pumice.kube.kinds import RESOURCES
-from pumice.kube.listing import ObjectList, read_object
+from pumice.kube.listing import read_object
 from pumice.kube.reflector import Reflector
-from pumice.model.api import decode
 from pumice.model.events import ClusterEvent, Gone, Seen
 
 NODES = "/api/v1/nodes"
@@ -76,40 +74,6 @@ def test_a_list_is_followed_by_what_changes(tmp_path: Path) -> None:
                 api.watches[NODES].put_nowait({"type": "DELETED", "object": node("a", "12")})
                 assert await next_events(inbox) == ["-a"]
             assert watched_from(api) == ["10"]
-
-    virtual_time.run(story())
-
-
-def test_a_list_that_was_asked_for_ahead_is_followed_from_there(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with serving(tmp_path) as (api, client):
-            ahead: Future[ObjectList | None] = Future()
-            ahead.set_result(ObjectList("10", [decode("Node", node("a", "1")), decode("Node", node("b", "2"))]))
-            async with following(client, ahead=ahead) as (inbox, reflector):
-                assert await next_events(inbox) == ["a", "b"]
-                api.watches[NODES].put_nowait({"type": "DELETED", "object": node("a", "12")})
-                assert await next_events(inbox) == ["-a"]
-                assert watched_from(api) == ["10"]
-                assert [query for _, _, query, _ in api.requests if "watch" not in query] == []
-                assert reflector.lists == 1
-
-    virtual_time.run(story())
-
-
-def test_whoever_wants_everything_listed_anew_does_not_get_what_was_asked_for_ahead(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with serving(tmp_path) as (api, client):
-            api.list(NODES, "20", node("b", "12"))
-            ahead: Future[ObjectList | None] = Future()
-            inbox = Inbox(["Node"])
-            reflector = Reflector(client, RESOURCES["Node"], inbox, ahead=ahead)
-            following, renewed = (asyncio.create_task(work) for work in (reflector.run(), reflector.renew()))
-            await asyncio.sleep(0)
-            ahead.set_result(ObjectList("10", [decode("Node", node("a", "1"))]))
-            await asyncio.wait_for(renewed, 5)
-            assert said(inbox.drain()) == ["a", "b", "-a"]
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
 
     virtual_time.run(story())
 
