@@ -23,7 +23,7 @@ import yaml as pyyaml
 
 from pumice import yamls
 from pumice.kube.kinds import RESOURCES
-from pumice.kube.listing import read_list
+from pumice.kube.reflector import read_list
 from pumice.model import quantity
 from pumice.sim.engine import Rank, Timeline
 from pumice.sim.results.intervals import mean_interval

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
+from pumice.answers.questions import openapi_document
 from pumice.config.settings import ControllersSettings, SchedulerSettings, json_schema
-from pumice.kube.openapi import openapi_document
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "api.md"
 FOR_POLICIES = (

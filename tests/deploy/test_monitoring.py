@@ -14,9 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pumice.clock import ManualClock
 from pumice.config.settings import CONTROLLERS as NAMES
-from pumice.kube.controllers.counted import ControllerMetrics
-from pumice.kube.metrics import CycleMetrics
-from pumice.kube.published import PUBLISHED
+from pumice.kube.controllers.running import ControllerMetrics
+from pumice.kube.metrics import PUBLISHED, CycleMetrics
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ROOT / "deploy" / "helm" / "pumice" / "files"

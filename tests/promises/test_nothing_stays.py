@@ -16,7 +16,7 @@ from pumice.framework.registry import default_registry
 from pumice.kube.admission import Admissions, Ungrouped
 from pumice.kube.gangs import HalfGangs
 from pumice.kube.metrics import CycleMetrics
-from pumice.kube.overtaken import Overtaken
+from pumice.kube.outbox import Overtaken
 from pumice.kube.statuses import PodConditions, QueueStatuses
 from pumice.model import dimensions
 from pumice.model.api import decode

@@ -31,7 +31,7 @@ def requests_of(path: Path) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
 def test_nobody_writes_but_the_writer(path: Path) -> None:
-    """The codes 404, 409 and 429, the time that is left and what is tried again are settled in `kube/writes.py`."""
+    """The codes 404, 409 and 429, the time that is left and what is tried again are settled in `kube/writer.py`."""
     written = [f"{path.name}:{line} {method}" for line, method in requests_of(path) if method not in READS]
     assert path.name in ASKING or written == []
 

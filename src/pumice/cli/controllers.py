@@ -61,10 +61,10 @@ def controllers(config: Path | None, flags: Mapping[str, Any]) -> None:
     from concurrent.futures import ThreadPoolExecutor, wait
 
     from pumice.config.settings import ControllersSettings
-    from pumice.kube.allocator import use_one_heap
     from pumice.kube.controllers.running import Controllers, ControllerSettings
     from pumice.kube.credentials import Credentials
     from pumice.kube.health import Probes
+    from pumice.kube.reflector import use_one_heap
     from pumice.kube.serving import health_routes, serve, serve_metrics, tls_of
 
     if chosen := flags.get("controllers"):

@@ -58,9 +58,9 @@ def dashboard(
 
     from pumice.dashboard.access import OpenDoor, TokenDoor
     from pumice.dashboard.server import Dashboard
+    from pumice.kube.access import Reviews
     from pumice.kube.client import KubeClient
     from pumice.kube.credentials import Credentials
-    from pumice.kube.reviews import Reviews
     from pumice.kube.serving import serve, tls_of
 
     if paths and scenario is not None:

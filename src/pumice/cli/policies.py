@@ -72,7 +72,7 @@ def answer(
 
     cluster = None
     if whom is not None:
-        from pumice.kube.followed import FollowedCluster
+        from pumice.kube.backend import FollowedCluster
 
         cluster = FollowedCluster(whom)
         cluster.start()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pumice.config.reload import Readable
     from pumice.config.settings import HistorySettings
     from pumice.history.files import Folder
-    from pumice.kube.reviews import Reviews
+    from pumice.kube.access import Reviews
     from pumice.kube.service import Service
     from pumice.ports import Binder
     from pumice.scheduler.loop import Loop
@@ -80,8 +80,8 @@ def run(config: Path | None, flags: Mapping[str, Any]) -> None:
         pumice run --scheduler-name=volcano --leader-elect=false -v=3
     """
     from pumice.config.settings import SchedulerSettings, seconds
-    from pumice.kube.allocator import use_one_heap
     from pumice.kube.credentials import Credentials
+    from pumice.kube.reflector import use_one_heap
 
     use_one_heap()
     settings = settings_of(SchedulerSettings, config, flags, FLAGS)
@@ -90,9 +90,8 @@ def run(config: Path | None, flags: Mapping[str, Any]) -> None:
     from pumice.config import DEFAULT_CONF, InvalidConf
     from pumice.config.reload import ConfSource
     from pumice.framework.registry import default_registry
-    from pumice.kube.backend import BackendSettings, KubeBackend
-    from pumice.kube.confmap import ConfMap
-    from pumice.kube.measuring import Measuring
+    from pumice.kube.backend import BackendSettings, ConfMap, KubeBackend
+    from pumice.kube.node_usage import Measuring
     from pumice.kube.schemas import SchemaComparison
     from pumice.kube.service import Service
     from pumice.scheduler.assembly import assemble, catalogue_of

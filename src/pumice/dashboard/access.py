@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from pumice.answers.visibility import EVERYTHING, Sight
-from pumice.kube.reviews import KnownUser, Reviews
-from pumice.kube.rights import readable, sight_of, trial_rights
+from pumice.kube.access import KnownUser, Reviews, readable, sight_of, trial_rights
 
 LASTS: Final = 8 * 3600.0
 """Seconds after which one has to sign in again."""

@@ -21,15 +21,24 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from pumice.answers.finding import NoSuchThing
-from pumice.answers.questions import QUESTIONS, Asked, AskOwner, Question, answered
+from pumice.answers.questions import API_VERSION, QUESTIONS, Asked, AskOwner, Question, answered, openapi_document
 from pumice.answers.service import MOST_ROWS
 from pumice.answers.visibility import EVERYTHING, Sight
 from pumice.errors import InvalidInput, PumiceError, decoder_words
+from pumice.kube.access import (
+    EVERYTHING_RIGHTS,
+    QUEUES,
+    KnownUser,
+    Reviews,
+    Right,
+    Unauthorized,
+    job_right,
+    readable,
+    sight_of,
+    trial_rights,
+)
 from pumice.kube.client import KubeClient
 from pumice.kube.credentials import Credentials
-from pumice.kube.openapi import VERSION, openapi_document
-from pumice.kube.reviews import KnownUser, Reviews, Right, Unauthorized
-from pumice.kube.rights import EVERYTHING_RIGHTS, QUEUES, job_right, readable, sight_of, trial_rights
 from pumice.kube.serving import serve
 
 WAIT: Final = 15.0
@@ -58,13 +67,13 @@ class AnswersApi:
     def routes(self) -> list[Route]:
         """Everything that can be asked."""
         return [
-            Route(f"/{VERSION}", self._about),
-            Route(f"/{VERSION}/openapi.json", self._document),
-            *(Route(f"/{VERSION}/{q.name}", partial(self._guarded, q), methods=[q.method]) for q in QUESTIONS),
+            Route(f"/{API_VERSION}", self._about),
+            Route(f"/{API_VERSION}/openapi.json", self._document),
+            *(Route(f"/{API_VERSION}/{q.name}", partial(self._guarded, q), methods=[q.method]) for q in QUESTIONS),
         ]
 
     async def _about(self, _: Request) -> Response:
-        return _json({"api": VERSION, "program": f"pumice {version('pumice')}"})
+        return _json({"api": API_VERSION, "program": f"pumice {version('pumice')}"})
 
     async def _document(self, _: Request) -> Response:
         return _json(openapi_document())

@@ -15,7 +15,7 @@ import msgspec
 from pumice.answers import questions
 from pumice.answers.finding import NoSuchThing, find_job, find_queue
 from pumice.answers.from_objects import ToldEvent, standing_of_object, why_of_objects
-from pumice.answers.questions import AboutQueues, AboutWhy, Question
+from pumice.answers.questions import API_VERSION, AboutQueues, AboutWhy, Question
 from pumice.answers.standing import Standing
 from pumice.answers.why import WhyAnswer
 from pumice.clock import SystemClock
@@ -24,7 +24,6 @@ from pumice.kube.client import KubeClient
 from pumice.kube.credentials import Credentials
 from pumice.kube.errors import ApiRefused, Unreachable
 from pumice.kube.kinds import RESOURCES
-from pumice.kube.openapi import VERSION
 from pumice.model import api, native
 from pumice.model.api import make_known
 from pumice.model.events import Seen
@@ -165,7 +164,7 @@ class AnswersClient:
                     aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
                     session.request(
                         question.method,
-                        f"{server.rstrip('/')}/{VERSION}/{question.name}",
+                        f"{server.rstrip('/')}/{API_VERSION}/{question.name}",
                         params=query,
                         data=io.BytesIO(msgspec.json.encode(body)) if body is not None else None,
                         headers={"Authorization": token},

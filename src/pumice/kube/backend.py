@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import threading
 import time
@@ -11,27 +12,99 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pumice.clock import Clock, SystemClock
+from pumice.errors import PumiceError
+from pumice.kube.claims import DeviceClaims, Preparer, VolumeClaims
 from pumice.kube.client import KubeClient
-from pumice.kube.confmap import ConfMap
 from pumice.kube.credentials import Credentials
-from pumice.kube.editing import Editor
-from pumice.kube.kinds import resources_of
+from pumice.kube.events import NoteWriter
+from pumice.kube.kinds import ConfigMap, Resource, resources_of
 from pumice.kube.lease import Election, Elector
-from pumice.kube.notes import NoteWriter
-from pumice.kube.outage import Outage
-from pumice.kube.prebind import Preparer
-from pumice.kube.reflector import Reflector
-from pumice.kube.reservations import DeviceClaims
-from pumice.kube.sink import Outbox, Outcomes
+from pumice.kube.outbox import Outbox, Outcomes
+from pumice.kube.reflector import Outage, Reflector
 from pumice.kube.statuses import StatusWriter
-from pumice.kube.volumes import VolumeClaims
 from pumice.kube.watching import Connection
-from pumice.kube.writes import ApiWriter
+from pumice.kube.writer import ApiWriter, Editor
 from pumice.model import native
 from pumice.model.api import AnyObject
-from pumice.model.events import ClusterEvent
+from pumice.model.events import ClusterEvent, Gone, Seen
 from pumice.model.intents import Bind, Intent
 from pumice.ports import Binder
+
+
+class ConfMap:
+    """One ConfigMap as last seen. The backend's thread tells it, the scheduler's thread reads it.
+
+    Without a key the map must have exactly one.
+    """
+
+    def __init__(self, namespace: str, name: str, key: str = "") -> None:
+        self.namespace, self.name, self.key = namespace, name, key
+        self.changed: Callable[[], None] = lambda: None
+        """Called when another content was seen."""
+        self._lock = threading.Lock()
+        self._data: Mapping[str, str] | None = None
+        self._why = "it was not listed yet"
+
+    @classmethod
+    def parse(cls, text: str) -> ConfMap:
+        """Return the map that ``NAMESPACE/NAME`` or ``NAMESPACE/NAME/KEY`` names."""
+        return cls(*text.split("/"))
+
+    def __str__(self) -> str:
+        return f"ConfigMap {self.namespace}/{self.name}"
+
+    @property
+    def resource(self) -> Resource:
+        """Where its namespace's ConfigMaps are."""
+        return Resource("ConfigMap", f"/api/v1/namespaces/{self.namespace}", "configmaps")
+
+    @property
+    def query(self) -> dict[str, str]:
+        """What limits a list or watch to this one: rights on the one object are enough then."""
+        return {"fieldSelector": f"metadata.name={self.name}"}
+
+    def read_bytes(self) -> bytes:
+        """The conf.
+
+        :raises OSError: there is none; says why.
+        """
+        with self._lock:
+            data, why = self._data, self._why
+        if data is None:
+            raise OSError(errno.ENOENT, why)
+        if self.key:
+            if self.key not in data:
+                raise OSError(errno.ENOENT, f"it has no key {self.key!r}, only {_named(data)}")
+            return data[self.key].encode()
+        if len(data) != 1:
+            raise OSError(errno.ENOENT, f"it must have one key or the key must be named, it has {_named(data)}")
+        return next(iter(data.values())).encode()
+
+    # -- told by the reflector --------------------------------------------------------------------------------------
+    def first(self, kind: str, events: Sequence[ClusterEvent]) -> None:
+        """The first list."""
+        with self._lock:
+            self._why = "it does not exist"
+        self.put(events)
+        self.changed()
+
+    def put(self, events: Sequence[ClusterEvent]) -> None:
+        """The map came, changed or went."""
+        for event in events:
+            match event:
+                case Seen(object=ConfigMap() as found):
+                    with self._lock:
+                        self._data = found.data or {}
+                case Gone():
+                    with self._lock:
+                        self._data, self._why = None, "it was deleted"
+        if events:
+            self.changed()
+
+
+def _named(data: Mapping[str, str]) -> str:
+    return ", ".join(map(repr, sorted(data))) or "none"
+
 
 log = logging.getLogger("pumice.kube")
 T = TypeVar("T")
@@ -301,3 +374,51 @@ class KubeBackend(Connection):
     def _chosen(self, obj: AnyObject) -> bool:
         labels = obj.metadata.labels or {}
         return any(labels.get(key) == value for key, value in self.settings.node_labels)
+
+
+NEEDED = frozenset(("Node", "Pod"))
+"""Kinds without which nothing can be said; PodGroups and Queues are read where the cluster has them."""
+
+
+class NotBound(PumiceError):
+    """The API server did not bind the pod."""
+
+
+class FollowedCluster:
+    """What an extender server knows its cluster by. ``start`` it, and ``stop`` it at the end; any thread may ask."""
+
+    name = "api-server"
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._backend = KubeBackend(credentials, BackendSettings(needed=NEEDED))
+
+    def start(self) -> None:
+        """Begin to read.
+
+        :raises PumiceError: there are no credentials.
+        """
+        self._backend.start()
+
+    def stop(self) -> None:
+        """Stop reading."""
+        self._backend.stop(grace=0.0)
+
+    def trouble(self) -> str:
+        """Why the cluster cannot be spoken of, or nothing."""
+        if not self._backend.alive:
+            return "the connection to the cluster has ended"
+        missing = self._backend.inbox.missing
+        return f"waiting for the first list of {', '.join(missing)}" if missing else ""
+
+    def drain(self) -> list[ClusterEvent]:
+        """Everything that happened since the last call, in order."""
+        return self._backend.drain()
+
+    def bind(self, intent: Bind) -> None:
+        """Bind, or raise. A pod that has the node already is bound.
+
+        :raises NotBound: the server said no.
+        """
+        why = self._backend.ask(lambda writer: writer.bind(intent))
+        if why is not None:
+            raise NotBound(f"pod {intent.pod}: {why}")

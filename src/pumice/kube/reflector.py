@@ -3,28 +3,124 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import logging
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from functools import cache
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
-from pumice.kube.allocator import give_back
-from pumice.kube.client import KubeClient
+from pumice.errors import decoder_words
+from pumice.kube.client import Backoff, KubeClient
 from pumice.kube.errors import ApiRefused, Unreachable
-from pumice.kube.kinds import BOOKMARK, RAW_LIST, WATCH_LINE, Resource
-from pumice.kube.listing import read_list, read_object
-from pumice.kube.outage import Outage
-from pumice.kube.waiting import Backoff
+from pumice.kube.kinds import BOOKMARK, DECODERS, LISTS, RAW_LIST, WATCH_LINE, Resource
 from pumice.model.api import AnyObject
 from pumice.model.events import ClusterEvent, Gone, Seen
 
 log = logging.getLogger("pumice.kube")
+
+BLIP = 1.0
+"""Seconds of an outage of which the end is not worth a line."""
+
+
+class Outage:
+    """Who waits for the API server. Shared by all that read from it; belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: set[str] = set()
+        self._since = 0.0
+
+    def concerns(self, trouble: Exception) -> bool:
+        """Whether it is the server that is in trouble, and not what was asked of it."""
+        return isinstance(trouble, Unreachable) or (isinstance(trouble, ApiRefused) and trouble.retryable)
+
+    def began(self, who: str, trouble: Exception) -> None:
+        """Somebody got no answer, or none that helps; the first one is told."""
+        if self._waiting:
+            log.debug("%s waits too: %s", who, trouble)
+        else:
+            self._since = time.monotonic()
+            log.warning("the API server does not answer: %s; waiting for it", trouble)
+        self._waiting.add(who)
+
+    def ended(self, who: str) -> None:
+        """Somebody got an answer; when nobody waits any more, that is told."""
+        if who not in self._waiting:
+            return
+        self._waiting.discard(who)
+        lasted = time.monotonic() - self._since
+        if not self._waiting and lasted >= BLIP:
+            log.info("the API server answers again, after %.1f s", lasted)
+
+
+_ARENA_MAX: Final = -8
+_MMAP_THRESHOLD: Final = -3
+_TRIM_THRESHOLD: Final = -1
+LARGE: Final = 1024 * 1024
+"""Pieces of more bytes than this come from the system one by one, and go back: lists, but not what a cycle adds up."""
+_SPARE: Final = 4 * LARGE
+"""So much may be free at the end of the heap."""
+
+
+@cache
+def _glibc() -> ctypes.CDLL | None:
+    try:
+        library = ctypes.CDLL(None)
+        return library if hasattr(library, "mallopt") and hasattr(library, "malloc_trim") else None
+    except OSError:
+        return None
+
+
+def use_one_heap() -> bool:
+    """One heap for all threads, and large pieces beside it, from now on; False where that cannot be had."""
+    library = _glibc()
+    settings = ((_ARENA_MAX, 1), (_MMAP_THRESHOLD, LARGE), (_TRIM_THRESHOLD, _SPARE))
+    return library is not None and all(library.mallopt(*setting) for setting in settings)
+
+
+def give_back() -> bool:
+    """Give whole free pages of the heap back to the system; True if there were any. Takes some milliseconds."""
+    library = _glibc()
+    return library is not None and bool(library.malloc_trim(0))
+
+
+class ObjectList(NamedTuple):
+    """What a list said: its version, and its objects without those that cannot be read."""
+
+    version: str
+    objects: list[AnyObject]
+
+
+def read_list(resource: Resource, body: bytes) -> ObjectList:
+    """A whole list. An object of which a field is wrong is left out, and told of.
+
+    :raises msgspec.MsgspecError: it is no list.
+    """
+    try:
+        found = LISTS[resource.form or resource.kind].decode(body)
+        return ObjectList(found.metadata.resource_version, found.items or [])
+    except msgspec.ValidationError:
+        raw = RAW_LIST.decode(body)
+        read = (read_object(resource, item) for item in raw.items or ())
+        return ObjectList(raw.metadata.resource_version, [obj for obj in read if obj is not None])
+
+
+def read_object(resource: Resource, raw: msgspec.Raw) -> AnyObject | None:
+    """One object; None, and a word of it, where a field is wrong."""
+    try:
+        obj: AnyObject = DECODERS[resource.form or resource.kind].decode(raw)
+    except msgspec.ValidationError as exc:
+        meta = BOOKMARK.decode(raw).metadata
+        log.warning("%s %s/%s is left out: %s", resource.kind, meta.namespace, meta.name, decoder_words(exc))
+        return None
+    return obj
+
 
 SILENCE = 150.0
 """A watch that brings nothing for so long, not even a bookmark (one comes about every minute), is dead."""

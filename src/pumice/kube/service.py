@@ -18,7 +18,7 @@ from pumice.kube.backend import KubeBackend
 from pumice.kube.gangs import HALF, HalfGangs
 from pumice.kube.health import Probes
 from pumice.kube.metrics import CycleMetrics
-from pumice.kube.overtaken import Overtaken
+from pumice.kube.outbox import Overtaken
 from pumice.kube.statuses import PodConditions, QueueStatuses
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Intent, Note

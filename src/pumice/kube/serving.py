@@ -16,10 +16,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from pumice.errors import InvalidInput, PumiceError
+from pumice.kube.access import Reviews, Right, Unauthorized
 from pumice.kube.client import KubeClient
 from pumice.kube.credentials import Credentials
 from pumice.kube.health import Probes
-from pumice.kube.reviews import Reviews, Right, Unauthorized
 from pumice.serving import bounded
 
 Endpoint = Callable[[Request], Awaitable[Response]]

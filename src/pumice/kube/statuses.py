@@ -17,7 +17,7 @@ from pumice.errors import InvalidInput
 from pumice.framework.session.refusals import Stage
 from pumice.kube.client import MERGE, STRATEGIC
 from pumice.kube.kinds import RESOURCES, Resource
-from pumice.kube.writes import ApiWriter
+from pumice.kube.writer import ApiWriter
 from pumice.model import native
 from pumice.model.api import CONTRARY, AnyObject, Condition, PodGroup
 from pumice.model.codes import ReasonCode

@@ -19,7 +19,7 @@ from pumice.dashboard.history import Chronicle
 from pumice.dashboard.server import Dashboard
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
-from pumice.kube.reviews import Reviews
+from pumice.kube.access import Reviews
 from pumice.kube.serving import serve
 from pumice.model.events import Seen
 from pumice.scheduler.assembly import assemble, catalogue_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from pumice.kube.controllers.objects import Command, FollowedQueue, OwnedPod, VcJob
+from pumice.kube.controllers.store import Command, FollowedQueue, OwnedPod, VcJob
 from pumice.model.api import PodGroup
 
 _VERSIONS = itertools.count(1)

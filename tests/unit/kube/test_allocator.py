@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from pumice.kube.allocator import _glibc, give_back, use_one_heap
+from pumice.kube.reflector import _glibc, give_back, use_one_heap
 
 GROWS = """
 import sys
-from pumice.kube.allocator import give_back, use_one_heap
+from pumice.kube.reflector import give_back, use_one_heap
 if sys.argv[1] == "ours":
     assert use_one_heap()
 def resident():

@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pumice.answers import questions
-from pumice.answers.questions import QUESTIONS, AboutJob, as_submitted
+from pumice.answers.questions import QUESTIONS, AboutJob, as_submitted, openapi_document
 from pumice.answers.service import Answers
 from pumice.answers.what_if import instant
 from pumice.answers.what_if.sides import play
@@ -33,7 +33,6 @@ from pumice.framework.session.runtime import Runtime
 from pumice.kube.api import AT_ONCE, MOST_BYTES, serve_answers
 from pumice.kube.api_client import AnswerDenied, AnswersClient, NoScheduler
 from pumice.kube.credentials import Access, Credentials
-from pumice.kube.openapi import openapi_document
 from pumice.kube.serving import serve
 from pumice.model.events import Seen
 from pumice.scheduler.assembly import assemble, catalogue_of

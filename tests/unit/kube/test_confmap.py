@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pumice.config.settings import SchedulerSettings, from_plain
-from pumice.kube.confmap import ConfMap
+from pumice.kube.backend import ConfMap
 from pumice.kube.kinds import DECODERS
 from pumice.model.events import Gone, Seen
 

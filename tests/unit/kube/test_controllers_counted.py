@@ -11,7 +11,7 @@ from scripted_api import until
 from pumice.clock import ManualClock
 from pumice.config.settings import CONTROLLERS as NAMES
 from pumice.errors import PumiceError
-from pumice.kube.controllers.counted import ControllerMetrics
+from pumice.kube.controllers.running import ControllerMetrics
 from pumice.kube.controllers.work import WorkQueue
 
 

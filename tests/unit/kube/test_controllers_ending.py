@@ -13,8 +13,8 @@ import pytest
 from scripted_api import ScriptedApi, serving, until, write_kubeconfig
 
 from pumice.kube.controllers import running as service
-from pumice.kube.controllers.objects import FOLLOWED
 from pumice.kube.controllers.running import Controllers, ControllerSettings
+from pumice.kube.controllers.store import FOLLOWED
 from pumice.kube.controllers.work import WorkQueue
 from pumice.kube.credentials import Credentials
 from pumice.kube.lease import Election

@@ -14,14 +14,11 @@ from msgspec.structs import force_setattr
 from scripted_api import ScriptedApi, serving
 
 from pumice.clock import ManualClock
-from pumice.kube.controllers.hand import Hand
 from pumice.kube.controllers.jobs import JobReconciler
-from pumice.kube.controllers.objects import VcJob
-from pumice.kube.controllers.store import Store
+from pumice.kube.controllers.store import Store, VcJob
 from pumice.kube.errors import ApiRefused, NotSent
-from pumice.kube.kinds import AnyObject
-from pumice.kube.writes import ApiWriter
-from pumice.model.api import Condition
+from pumice.kube.writer import ApiWriter, Hand
+from pumice.model.api import AnyObject, Condition
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
 

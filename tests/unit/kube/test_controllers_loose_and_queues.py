@@ -14,12 +14,11 @@ import pytest
 from msgspec.structs import force_setattr
 from scripted_api import ScriptedApi, serving
 
-from pumice.kube.controllers.hand import Hand
-from pumice.kube.controllers.loose import LoosePodController
+from pumice.kube.controllers.pod_groups import LoosePodController
 from pumice.kube.controllers.queues import QueueController
 from pumice.kube.controllers.store import Store
 from pumice.kube.errors import ApiRefused
-from pumice.kube.writes import ApiWriter
+from pumice.kube.writer import ApiWriter, Hand
 from pumice.model.api import PodGroup
 from pumice.model.intents import Note
 
@@ -129,7 +128,7 @@ def made_group(name: str = "podgroup-u-web", **meta: Any) -> PodGroup:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pumice.kube.controllers.loose.EMPTY", 0.0)
+    monkeypatch.setattr("pumice.kube.controllers.pod_groups.EMPTY", 0.0)
 
 
 @pytest.mark.usefixtures("at_once")

@@ -10,9 +10,8 @@ import msgspec
 import pytest
 from msgspec.structs import force_setattr
 
-from pumice.kube.controllers.objects import FOLLOWED
-from pumice.kube.controllers.store import Store
-from pumice.kube.kinds import AnyObject
+from pumice.kube.controllers.store import FOLLOWED, Store
+from pumice.model.api import AnyObject
 from pumice.model.events import Gone, Seen
 
 

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from pumice.kube.decoding import DEEPEST, shallow
-from pumice.kube.kinds import BOOKMARK, DECODERS, LISTS, RAW_LIST, WATCH_LINE
+from pumice.kube.kinds import BOOKMARK, DECODERS, DEEPEST, LISTS, RAW_LIST, WATCH_LINE, shallow
 
 DEEP = 5000  # a server takes 10,000 levels
 

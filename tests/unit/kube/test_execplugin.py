@@ -13,10 +13,8 @@ import yaml
 from scripted_api import ScriptedApi, serving, write_kubeconfig
 
 from pumice.kube.client import KubeClient
-from pumice.kube.credentials import Credentials
+from pumice.kube.credentials import ClusterEntry, Credentials, ExecPlugin, Extension, Printed, Variable, run_exec_plugin
 from pumice.kube.errors import NoCredentials
-from pumice.kube.execplugin import Printed, run
-from pumice.kube.kubeconfig import ClusterEntry, ExecPlugin, Extension, Variable
 
 V1 = "client.authentication.k8s.io/v1"
 CERTS = Path(__file__).parents[2] / "extender" / "certs"
@@ -32,7 +30,7 @@ def prints(status: dict[str, str] | None, kind: str = "ExecCredential", version:
 
 
 def printed(made: ExecPlugin, cluster: ClusterEntry | None = None, timeout: float = 30.0) -> Printed:
-    return asyncio.run(run(made, cluster or ClusterEntry(server="https://x"), timeout))
+    return asyncio.run(run_exec_plugin(made, cluster or ClusterEntry(server="https://x"), timeout))
 
 
 @pytest.mark.parametrize("version", [V1, "client.authentication.k8s.io/v1beta1"])

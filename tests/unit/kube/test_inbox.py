@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pumice.kube.inbox import Inbox
+from pumice.kube.watching import Inbox
 from pumice.model.api import Metadata, NodeObject, Pod, PodGroup, PodGroupSpec, PodGroupStatus, PodSpec, PodStatus
 from pumice.model.events import BindFailed, Gone, Seen
 

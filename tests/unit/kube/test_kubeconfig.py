@@ -12,9 +12,8 @@ import pytest
 import yaml
 
 from pumice.kube import credentials as module
-from pumice.kube.credentials import Access, Credentials
+from pumice.kube.credentials import Access, Credentials, read_kubeconfig
 from pumice.kube.errors import NoCredentials
-from pumice.kube.kubeconfig import read
 
 CERTS = Path(__file__).parents[2] / "extender" / "certs"
 CA, CERT, KEY = (CERTS / "ca.pem", CERTS / "client.pem", CERTS / "client.key")
@@ -135,7 +134,7 @@ def test_several_files_are_merged_and_what_an_earlier_one_says_stands(
     assert loaded().token == "Bearer second"
     assert loaded(context="dev").token == "Bearer first"
     assert loaded(context="dev").host == "https://dev.example:6443"
-    assert read([one, two]).current == "prod"
+    assert read_kubeconfig([one, two]).current == "prod"
 
 
 def test_without_a_word_the_file_in_the_home_is_read(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pumice.kube.kinds import RESOURCES
-from pumice.kube.listing import read_list
+from pumice.kube.reflector import read_list
 
 PODS = RESOURCES["Pod"]
 

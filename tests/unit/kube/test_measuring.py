@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from pumice.kube.credentials import Credentials
-from pumice.kube.measuring import QUERIES, Measuring, NodeMeasurement, Unmeasured, read_node_metrics, read_vector
+from pumice.kube.node_usage import QUERIES, Measuring, NodeMeasurement, Unmeasured, read_node_metrics, read_vector
 from pumice.testing import Scenario, node
 
 GOOD = {"status": "success", "data": {"resultType": "vector", "result": []}}

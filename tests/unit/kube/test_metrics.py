@@ -14,8 +14,7 @@ from pumice.config import load
 from pumice.framework.metrics import Metrics
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
-from pumice.kube.metrics import CycleMetrics
-from pumice.kube.published import PUBLISHED
+from pumice.kube.metrics import PUBLISHED, CycleMetrics
 from pumice.model.api import AnyObject
 from pumice.model.events import Gone, Seen
 from pumice.model.intents import Bind

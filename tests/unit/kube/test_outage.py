@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 from scripted_api import CUT, serving, until, write_kubeconfig
 
-from pumice.kube.inbox import Inbox
 from pumice.kube.kinds import RESOURCES
-from pumice.kube.outage import Outage
-from pumice.kube.reflector import Reflector
+from pumice.kube.reflector import Outage, Reflector
+from pumice.kube.watching import Inbox
 
 
 @pytest.mark.parametrize("trouble", [CUT, (503, {"message": "starting"}), (429, {"message": "busy"})])
@@ -23,7 +22,7 @@ from pumice.kube.reflector import Reflector
 def test_an_outage_is_one_line_and_its_end_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, trouble: object
 ) -> None:
-    monkeypatch.setattr("pumice.kube.outage.BLIP", 0.0)
+    monkeypatch.setattr("pumice.kube.reflector.BLIP", 0.0)
 
     async def story() -> None:
         async with serving(tmp_path) as (api, client):

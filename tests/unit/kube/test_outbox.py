@@ -14,10 +14,10 @@ import virtual_time
 from scripted_api import CUT, ScriptedApi, serving, until
 
 from pumice.clock import ManualClock
-from pumice.kube.notes import NoteWriter
-from pumice.kube.sink import Outbox
+from pumice.kube.events import NoteWriter
+from pumice.kube.outbox import Outbox
 from pumice.kube.statuses import StatusWriter
-from pumice.kube.writes import ApiWriter
+from pumice.kube.writer import ApiWriter
 from pumice.model.api import AnyObject, Condition, Metadata, PodGroup, PodGroupStatus
 from pumice.model.codes import ReasonCode
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed
@@ -494,7 +494,7 @@ class Claims:
 def test_what_a_binder_says_counts_when_the_pod_says_so_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pods: list[Any], why: str
 ) -> None:
-    monkeypatch.setattr("pumice.kube.sink.BOUND_WITHIN", (0.01, 0.01))
+    monkeypatch.setattr("pumice.kube.outbox.BOUND_WITHIN", (0.01, 0.01))
 
     async def story() -> None:
         async with sending(tmp_path) as (api, box, out):

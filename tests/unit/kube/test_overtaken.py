@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import force_setattr
 
-from pumice.kube.overtaken import Overtaken
+from pumice.kube.outbox import Overtaken
 from pumice.model.api import NodeObject, Pod, Toleration
 from pumice.model.events import BindFailed, Gone, Seen
 from pumice.model.intents import Bind, Evict

@@ -15,10 +15,9 @@ import virtual_time
 from scripted_api import CUT, ScriptedApi, serving, until, write_kubeconfig
 
 from pumice.kube.client import KubeClient
-from pumice.kube.inbox import Inbox
 from pumice.kube.kinds import RESOURCES
-from pumice.kube.listing import read_object
-from pumice.kube.reflector import Reflector
+from pumice.kube.reflector import Reflector, read_object
+from pumice.kube.watching import Inbox
 from pumice.model.events import ClusterEvent, Gone, Seen
 
 NODES = "/api/v1/nodes"

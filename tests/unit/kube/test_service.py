@@ -22,8 +22,7 @@ from pumice.config import load
 from pumice.config.reload import ConfSource
 from pumice.framework.registry import default_registry
 from pumice.kube import backend as backend_module
-from pumice.kube.backend import BackendSettings, KubeBackend
-from pumice.kube.confmap import ConfMap
+from pumice.kube.backend import BackendSettings, ConfMap, KubeBackend
 from pumice.kube.credentials import Credentials
 from pumice.kube.kinds import RESOURCES
 from pumice.kube.lease import Election

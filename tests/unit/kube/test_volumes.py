@@ -14,17 +14,14 @@ import virtual_time
 from scripted_api import ScriptedApi, serving, until
 
 from pumice.clock import ManualClock
-from pumice.kube.editing import Editor
-from pumice.kube.inbox import Inbox
+from pumice.kube.claims import BOUND_BY_US, COMPLETED, PROTECTION, SELECTED, DeviceClaims, Preparer, VolumeClaims
+from pumice.kube.events import NoteWriter
 from pumice.kube.kinds import RESOURCES
-from pumice.kube.notes import NoteWriter
-from pumice.kube.prebind import Preparer
+from pumice.kube.outbox import Outbox
 from pumice.kube.reflector import Reflector
-from pumice.kube.reservations import PROTECTION, DeviceClaims
-from pumice.kube.sink import Outbox
 from pumice.kube.statuses import StatusWriter
-from pumice.kube.volumes import BOUND_BY_US, COMPLETED, SELECTED, VolumeClaims
-from pumice.kube.writes import ApiWriter
+from pumice.kube.watching import Inbox
+from pumice.kube.writer import ApiWriter, Editor
 from pumice.model.api import AnyObject, decode
 from pumice.model.events import BindFailed, ClusterEvent
 from pumice.model.intents import Bind, Choice, DeviceChoice, MadeClaim, VolumeChoice

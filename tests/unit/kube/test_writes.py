@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from scripted_api import CUT, ScriptedApi, serving
 
-from pumice.kube.client import STRATEGIC
+from pumice.kube.client import STRATEGIC, Backoff
 from pumice.kube.errors import ApiRefused, NotSent, Unreachable
 from pumice.kube.kinds import RESOURCES, Resource
-from pumice.kube.waiting import Backoff
-from pumice.kube.writes import ApiWriter
+from pumice.kube.writer import ApiWriter
 from pumice.model.intents import Bind, Evict, Nominate
 
 WRITTEN = ("PodGroup", "Queue", "Pod")
@@ -104,7 +103,7 @@ def test_a_status_waits_for_a_server_that_does_not_serve_the_kind_yet(tmp_path: 
 def test_a_kind_that_gets_a_status_subresource_later_is_written_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pumice.kube.subresources.SURE", -1.0)
+    monkeypatch.setattr("pumice.kube.writer.SURE", -1.0)
 
     async def body(api: ScriptedApi, writer: ApiWriter) -> None:
         where = RESOURCES["PodGroup"]
@@ -177,7 +176,7 @@ NOES = (400, 401, 403, 404, 409, 410, 422, 500, 503, 504)
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tries follow each other at once."""
-    monkeypatch.setattr("pumice.kube.writes.Backoff", lambda *_: Backoff(0.001, 0.01))
+    monkeypatch.setattr("pumice.kube.writer.Backoff", lambda *_: Backoff(0.001, 0.01))
 
 
 def pod_on(node: str) -> tuple[int, dict[str, Any]]:
@@ -217,7 +216,7 @@ def test_a_bind_without_an_answer_that_did_not_happen_is_sent_until_it_does(tmp_
 def test_a_bind_without_an_answer_is_given_up_when_it_cannot_come_true_any_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pumice.kube.writes.LATE", 0.2)
+    monkeypatch.setattr("pumice.kube.writer.LATE", 0.2)
 
     async def body(api: ScriptedApi, writer: ApiWriter) -> None:
         api.answers["POST", f"{POD}/binding"] = [CUT, (403, {"message": "never"})]

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
 from pumice.clock import Clock
 from pumice.errors import InvalidInput
 from pumice.kube.admission import ADMITTED
-from pumice.kube.controllers.groups import create_group, group_key, group_of, mend_group
-from pumice.kube.controllers.hand import Hand, all_of
-from pumice.kube.controllers.job_status import phase_of, refused_status, status_body, status_of
-from pumice.kube.controllers.objects import COMMANDS, GROUPS, JOBS, PODS, Command, OwnedPod, VcJob, owner_of
-from pumice.kube.controllers.services import JobServices
-from pumice.kube.controllers.store import Store
+from pumice.kube.controllers.pod_groups import create_group, group_key, group_of, mend_group
+from pumice.kube.controllers.store import BATCH, COMMANDS, GROUPS, JOBS, PODS, Command, OwnedPod, Store, VcJob, owner_of
 from pumice.kube.controllers.work import WorkQueue
 from pumice.kube.errors import ApiRefused
-from pumice.kube.kinds import DECODERS, AnyObject
-from pumice.model.api import PodGroup
+from pumice.kube.kinds import DECODERS, Resource
+from pumice.kube.writer import Hand, all_of
+from pumice.model.api import AnyObject, PodGroup
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
 from pumice.model.task import ROLE_KEY
@@ -35,16 +33,129 @@ from pumice.workloads.lifecycle import (
     next_step,
 )
 from pumice.workloads.vcjob import (
+    PLUGINS,
     Reaction,
     Role,
     answers_of,
     blocks_of,
     gaps_of,
+    map_name,
     minimum_of,
     pod_body,
     problems_of,
     roles_of,
+    service_bodies,
+    wants_service,
 )
+
+CONDITIONS = 20
+"""So many changes of phase are kept."""
+
+
+def phase_of(job: VcJob) -> str:
+    """The phase of a job; a new one is pending."""
+    return (job.status.get("state") or {}).get("phase") or PENDING
+
+
+def status_of(job: VcJob, plan: LifecyclePlan, minimum: int, now: float) -> dict[str, Any]:
+    """The status that follows from a plan. Equal to the one that stands if nothing is news."""
+    old = job.status
+    counts = plan.counts
+    status: dict[str, Any] = {"state": _state(job, plan, now), "minAvailable": minimum}
+    numbers = {
+        "pending": counts.of("Pending"),
+        "running": counts.of("Running"),
+        "succeeded": counts.of("Succeeded"),
+        "failed": counts.of("Failed"),
+        "unknown": counts.of("Unknown"),
+        "terminating": counts.leaving,
+        "version": plan.version,
+        "retryCount": plan.retries,
+    }
+    status.update({name: number for name, number in numbers.items() if number})
+    tasks = {role: {"phase": dict(sorted(by.items()))} for role, by in sorted(counts.phases.items()) if by}
+    if tasks:
+        status["taskStatusCount"] = tasks
+    used = {f"plugin-{name}": name for name in sorted(job.spec.plugins or {}) if name in PLUGINS}
+    kept = {**(old.get("controlledResources") or {}), **used}
+    if kept:
+        status["controlledResources"] = kept
+    conditions = old.get("conditions") or []
+    if plan.phase != (old.get("state") or {}).get("phase"):
+        conditions = [*conditions, {"status": plan.phase, "lastTransitionTime": status["state"]["lastTransitionTime"]}]
+    status["conditions"] = conditions[-CONDITIONS:]
+    return status
+
+
+def _state(job: VcJob, plan: LifecyclePlan, now: float) -> dict[str, Any]:
+    old = job.status.get("state") or {}
+    if old.get("phase") == plan.phase and old.get("reason") != ReasonCode.INVALID_SPEC:
+        return dict(old)
+    state = {"phase": plan.phase, "lastTransitionTime": _time(now)}
+    gaps = gaps_of(job.spec)
+    if plan.why:
+        state |= {"reason": plan.why.partition(":")[0], "message": plan.why}
+    elif gaps:
+        state |= {"reason": ReasonCode.UNSUPPORTED, "message": "; ".join(gaps)}
+    return state
+
+
+def refused_status(job: VcJob, wrong: Sequence[str], now: float) -> dict[str, Any]:
+    """The status of a job that cannot be run as written; all else stays as it was."""
+    old = job.status.get("state") or {}
+    state = {"phase": phase_of(job), "reason": ReasonCode.INVALID_SPEC, "message": "; ".join(wrong)}
+    same = old.get("reason") == ReasonCode.INVALID_SPEC and "lastTransitionTime" in old
+    state["lastTransitionTime"] = old["lastTransitionTime"] if same else _time(now)
+    return {**job.status, "state": state}
+
+
+def status_body(job: VcJob, status: dict[str, Any]) -> dict[str, Any]:
+    """What is sent: it counts only if the job is still the one that we looked at."""
+    meta = job.metadata
+    who = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid, "resourceVersion": meta.resource_version}
+    return {"apiVersion": BATCH, "kind": "Job", "metadata": who, "status": status}
+
+
+def _time(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+_RESOURCES = {
+    "ConfigMap": Resource("ConfigMap", "/api/v1", "configmaps"),
+    "Service": Resource("Service", "/api/v1", "services"),
+    "NetworkPolicy": Resource("NetworkPolicy", "/apis/networking.k8s.io/v1", "networkpolicies"),
+}
+
+
+class JobServices:
+    """Sees that what the job plugin ``svc`` promises is there. It goes with the job."""
+
+    def __init__(self, hand: Hand, complain: Callable[[VcJob, str], None]) -> None:
+        self._hand, self._complain = hand, complain
+        self._seen: dict[str, int] = {}
+        """Job's uid -> the generation of its spec for which everything is there."""
+
+    async def ensure(self, job: VcJob, roles: Sequence[Role]) -> None:
+        """Make what is missing; a job that changed gets a new list of hosts."""
+        meta = job.metadata
+        if not wants_service(job.spec) or self._seen.get(meta.uid) == meta.generation:
+            return
+        hosts = map_name(meta.name, meta.uid, meta.generation)
+        for kind, body in service_bodies(meta.name, meta.namespace, job.spec, roles, hosts).items():
+            body["metadata"] |= {"namespace": meta.namespace, "ownerReferences": [owner_of(job)]}
+            made = await self._hand.create(_RESOURCES[kind], meta.namespace, body)
+            if made is not None or kind == "ConfigMap":  # nobody else has a map of that name
+                continue
+            key = f"{meta.namespace}/{body['metadata']['name']}"
+            there = (await self._hand.read(_RESOURCES[kind], key) or {}).get("metadata") or {}
+            if all(owner.get("uid") != meta.uid for owner in there.get("ownerReferences") or ()):
+                self._complain(job, f"{kind} {key} exists and is not of this job")
+        self._seen[meta.uid] = meta.generation
+
+    def forget(self, uid: str) -> None:
+        """A job is gone."""
+        self._seen.pop(uid, None)
+
 
 OCCUPIED = 10.0
 """Seconds until it is looked again whether a pod's name has become free."""

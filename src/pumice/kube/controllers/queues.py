@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pumice.kube.controllers.hand import Hand
-from pumice.kube.controllers.objects import COMMANDS, QUEUES, Command, FollowedQueue
-from pumice.kube.controllers.store import Store
+from pumice.kube.controllers.store import COMMANDS, QUEUES, Command, FollowedQueue, Store
 from pumice.kube.controllers.work import WorkQueue
-from pumice.kube.kinds import DECODERS, AnyObject
+from pumice.kube.kinds import DECODERS
+from pumice.kube.writer import Hand
 from pumice.model import keys
-from pumice.model.api import PodGroup
+from pumice.model.api import AnyObject, PodGroup
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
 

@@ -10,8 +10,8 @@ import time
 from collections.abc import Awaitable, Callable
 
 from pumice.errors import PumiceError
+from pumice.kube.client import Backoff
 from pumice.kube.errors import NotSent
-from pumice.kube.waiting import Backoff
 
 log = logging.getLogger("pumice.kube.controllers")
 

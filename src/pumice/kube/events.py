@@ -15,7 +15,7 @@ from typing import Any
 from pumice.clock import Clock
 from pumice.kube.client import STRATEGIC
 from pumice.kube.kinds import CONFIG_MAPS, RESOURCES, Resource
-from pumice.kube.writes import ApiWriter
+from pumice.kube.writer import ApiWriter
 from pumice.model.intents import Note
 
 log = logging.getLogger("pumice.kube")

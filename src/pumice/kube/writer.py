@@ -1,25 +1,82 @@
-"""The one way to write to the API server: every request is tried until its outcome is known."""
+"""Writes to the API server: every request is tried until its outcome is known."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Container, Coroutine, Iterable
+from typing import Any, TypeAlias
 
 import msgspec
 
-from pumice.kube.client import MERGE, STRATEGIC, KubeClient
+from pumice.errors import PumiceError
+from pumice.kube.client import MERGE, STRATEGIC, Backoff, KubeClient
 from pumice.kube.errors import ApiRefused, NotSent, Unreachable
 from pumice.kube.kinds import DECODERS, RESOURCES, Resource
-from pumice.kube.subresources import StatusPlaces
-from pumice.kube.waiting import Backoff
 from pumice.model.api import Pod
 from pumice.model.intents import Bind, Evict, Nominate
 from pumice.words import without_name
 
 log = logging.getLogger("pumice.kube")
+
+SURE = 60.0
+"""Seconds after which it is looked again whether a kind still has no status subresource: its CRD may be replaced."""
+STATUS = "status"
+
+
+class _Named(msgspec.Struct):
+    name: str = ""
+
+
+class _Served(msgspec.Struct):
+    """The answer to what a server serves of an API group."""
+
+    resources: list[_Named] | None = None
+
+
+_SERVED = msgspec.json.Decoder(_Served)
+
+
+class StatusPlaces:
+    """Knows of each kind where its status is written.
+
+    Volcano's CRD of PodGroups has no status subresource, ours has one. A server answers 404 to a write into one that is
+    not there, as it does where the object is gone; what it serves tells the two apart.
+    """
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+        self._whole: dict[str, float] = {}
+        """Collections whose objects are written whole, and when that was last seen."""
+
+    async def sub(self, resource: Resource) -> str:
+        """The subresource to write a status of this kind to; nothing for the object itself."""
+        seen = self._whole.get(resource.collection)
+        if seen is not None and time.monotonic() - seen > SURE:
+            await self.look(resource)
+        return "" if resource.collection in self._whole else STATUS
+
+    async def look(self, resource: Resource) -> str | None:
+        """Ask the server where it keeps the statuses of a kind; None if it does not say, or does not serve the kind."""
+        try:
+            answer = _SERVED.decode(await self._client.request("GET", resource.prefix, timeout=15.0))
+        except (ApiRefused, Unreachable, msgspec.MsgspecError) as exc:
+            log.debug("what is served at %s: %s", resource.prefix, exc)
+            return None
+        served = {one.name for one in answer.resources or ()}
+        if f"{resource.plural}/{STATUS}" in served:
+            self._whole.pop(resource.collection, None)
+            return STATUS
+        if resource.plural not in served:
+            return None
+        if resource.collection not in self._whole:
+            log.info(
+                "%s has no status subresource here: statuses are written to the objects themselves", resource.plural
+            )
+        self._whole[resource.collection] = time.monotonic()
+        return ""
+
 
 LIMIT = 15.0
 """Seconds that one request may take."""
@@ -278,3 +335,175 @@ class ApiWriter:
             return DECODERS["Pod"].decode(answer) if answer is not None else None
         except msgspec.ValidationError:
             return None
+
+
+Object: TypeAlias = dict[str, Any]
+"""An object as plain data: what we do not know must not get lost."""
+Change: TypeAlias = Callable[[Object], Object | None]
+"""From the object as it is, the merge patch that makes it as it should be; None if it is."""
+
+_TRIES = 10
+
+
+class ClaimUnusable(PumiceError):
+    """A claim is not, and will not be, as a pod needs it; says why."""
+
+    def __init__(self, text: str, *, invalid: bool = False) -> None:
+        super().__init__(text)
+        self.invalid = invalid
+        """Whether the server found that the object would break a rule (422)."""
+
+
+def check_claim(kind: str, claim: Object, key: str, uid: str) -> None:
+    """Is this the claim that was chosen for, and does it stay?
+
+    :raises Unprepared: it is not, or is being deleted.
+    """
+    meta = claim["metadata"]
+    if uid and meta.get("uid") != uid:
+        raise ClaimUnusable(f"{kind} {key}: it is gone, and another one has its name")
+    if meta.get("deletionTimestamp"):
+        raise ClaimUnusable(f"{kind} {key}: it is being deleted")
+
+
+class Editor:
+    """Edits single objects, some at once. *where* tells where the server keeps a kind."""
+
+    def __init__(
+        self, writer: ApiWriter, *, in_flight: int = 32, where: Callable[[str], Resource] = RESOURCES.__getitem__
+    ) -> None:
+        self._writer, self._where = writer, where
+        self._flying = asyncio.Semaphore(in_flight)
+
+    async def edit(self, kind: str, key: str, change: Change, sub: str = "") -> Object:
+        """Bring an object, or its subresource *sub*, to where *change* wants it; returns it as it is then.
+
+        :raises Unprepared: it is gone, the server refuses, or *change* raised this.
+        """
+        backoff = Backoff(0.02, 1.0)
+        resource = self._where(kind)
+        for _ in range(_TRIES):
+            async with self._flying:
+                found = await self._read(kind, key, resource)
+                patch = change(found)
+                if patch is None:
+                    return found
+                meta = found["metadata"]
+                patch["metadata"] = {
+                    **patch.get("metadata", {}),
+                    "resourceVersion": meta.get("resourceVersion"),
+                    "uid": meta.get("uid"),
+                }
+                answer = await self._writer.send("PATCH", resource.path(key, sub), patch, MERGE)
+            if not isinstance(answer, ApiRefused):
+                changed: Object = msgspec.json.decode(answer)
+                return changed
+            if answer.code != 409:
+                raise ClaimUnusable(str(answer), invalid=answer.code == 422)
+            await asyncio.sleep(backoff.again())
+        raise ClaimUnusable(f"{kind} {key}: it changed {_TRIES} times while we wrote it")
+
+    async def create(self, kind: str, key: str, body: Object) -> Object:
+        """Create an object, and return it; one that has its name already is returned as it is.
+
+        :raises ClaimUnusable: the server refuses.
+        """
+        resource = self._where(kind)
+        namespace, _, name = key.rpartition("/")
+        body["metadata"] |= {"name": name, "namespace": namespace}
+        group = resource.prefix.removeprefix("/apis/").removeprefix("/api/")
+        body |= {"apiVersion": group, "kind": resource.kind}
+        async with self._flying:
+            answer = await self._writer.send("POST", resource.path(key).rpartition("/")[0], body)
+            if isinstance(answer, ApiRefused) and answer.code == 409:
+                return await self._read(kind, key, resource)
+        if isinstance(answer, ApiRefused):
+            raise ClaimUnusable(str(answer))
+        made: Object = msgspec.json.decode(answer)
+        return made
+
+    async def _read(self, kind: str, key: str, resource: Resource) -> Object:
+        try:
+            data = await self._writer.read(resource.path(key))
+        except ApiRefused as no:
+            raise ClaimUnusable(str(no)) from no
+        if data is None:
+            raise ClaimUnusable(f"{kind} {key}: it is gone")
+        found: Object = msgspec.json.decode(data)
+        return found
+
+
+AT_ONCE = 16
+"""Requests under way at once."""
+
+
+async def all_of(requests: Iterable[Coroutine[Any, Any, object]]) -> None:
+    """Send them all, then raise the first failure."""
+    for outcome in await asyncio.gather(*requests, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+class Hand:
+    """Single requests. What the server refuses is raised, unless it is what was wanted anyway."""
+
+    def __init__(self, writer: ApiWriter) -> None:
+        self._writer = writer
+        self._gate = asyncio.Semaphore(AT_ONCE)
+
+    async def read(self, resource: Resource, key: str) -> dict[str, Any] | None:
+        """An object as it is now; None if there is none, or we may not see it."""
+        try:
+            answer = await self._writer.read(resource.path(key))
+        except ApiRefused as no:
+            if no.code == 403:
+                return None
+            raise
+        found: dict[str, Any] | None = msgspec.json.decode(answer) if answer is not None else None
+        return found
+
+    async def create(self, resource: Resource, namespace: str, body: dict[str, Any]) -> bytes | None:
+        """Create an object; None if one of its name is there already."""
+        return await self._sent("POST", resource.path(f"{namespace}/").rstrip("/"), body, but=(409,))
+
+    async def replace_status(self, resource: Resource, key: str, body: dict[str, Any]) -> bytes | None:
+        """Write a status; None if the object changed in between, or is gone: then it will be looked at again."""
+        return await self._sent("PUT", resource.path(key, "status"), body, but=(404, 409))
+
+    async def patch_status(self, resource: Resource, key: str, body: dict[str, Any]) -> bytes | None:
+        """Change a status by a merge patch; None if the object is gone."""
+        async with self._gate:
+            return _wanted(await self._writer.send_status(resource, key, body), but=(404, 409))
+
+    async def patch(self, resource: Resource, key: str, body: dict[str, Any]) -> bytes | None:
+        """Change an object by a merge patch; None if it is gone or another one than meant."""
+        try:
+            return await self._sent("PATCH", resource.path(key), body, MERGE, but=(404, 409))
+        except ApiRefused as no:
+            if no.code == 422 and "metadata.uid" in str(no):  # a uid in a patch is a value that cannot change
+                return None
+            raise
+
+    async def delete(self, resource: Resource, key: str, uid: str) -> None:
+        """Delete an object of this uid; what it owns is collected by the cluster."""
+        body: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
+        body["propagationPolicy"] = "Background"
+        await self._sent("DELETE", resource.path(key), body, but=(404, 409))
+
+    async def _sent(
+        self, method: str, path: str, body: dict[str, Any], content: str = "application/json", *, but: Container[int]
+    ) -> bytes | None:
+        async with self._gate:
+            return _wanted(await self._writer.send(method, path, body, content), but)
+
+
+def _wanted(answer: bytes | ApiRefused, but: Container[int]) -> bytes | None:
+    """The answer; None where it was refused with one of these codes.
+
+    :raises Refused: with any other.
+    """
+    if not isinstance(answer, ApiRefused):
+        return answer
+    if answer.code in but:
+        return None
+    raise answer
