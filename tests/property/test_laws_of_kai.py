@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kai_worlds import ALL, MEMORY, random_case
+from kai_worlds import ALL, random_case
 from pumice_conformance.cases import Case
 from pumice_conformance.kai_rounds import prepare, state_of
 
@@ -32,6 +32,7 @@ from pumice.kai.view.room import KaiRoom
 from pumice.kai.view.stage import ACTIVE, TaskStage
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld, world_of
+from pumice.model.gpu import DEVICE
 from pumice.model.intents import Bind
 from pumice.model.status import TaskStatus
 from pumice.scheduler.assembly import Assembly, assemble
@@ -79,7 +80,7 @@ def overfull(world: KaiWorld) -> list[str]:
                         shared[name] += world.nodes.share(node.row, task.request.shared)
             used[world.nodes.gpu] += 1000 * len(shared)
             said += [f"{node.name} {when}: {d}" for d, v in used.items() if v > world.nodes.allocatable[d, node.row]]
-            said += [f"{node.name} {when}: {name}" for name, m in shared.items() if m > MEMORY]
+            said += [f"{node.name} {when}: {name}" for name, m in shared.items() if m > DEVICE]
     return said
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -13,6 +14,10 @@ from pumice.model.resources import Resources, dim
 
 WHOLE: Final = 1000
 """A device in thousandths."""
+DEVICE: Final = 10**9
+"""A device in the units of its ledger: decimals of nine digits are exact, and so are MiB of at most 200,000."""
+_ROUNDING: Final = 1e-6
+"""Units by which the product of a decimal and a device may be off."""
 WHOLE_NAMES: Final = ("nvidia.com/gpu", "amd.com/gpu", "volcano.sh/gpu-number")
 MEMORY_NAME: Final = "volcano.sh/gpu-memory"
 
@@ -25,6 +30,13 @@ class GpuRequest(NamedTuple):
     memory: int = 0
     part: float = 0.0
     """The share as it is written; of shares of devices alone."""
+
+    @property
+    def share(self) -> int:
+        """The share in units of the ledger; 0 of a request by memory."""
+        if self.part:
+            return math.ceil(self.part * DEVICE - _ROUNDING)
+        return self.milli * (DEVICE // WHOLE)
 
     @property
     def whole(self) -> bool:

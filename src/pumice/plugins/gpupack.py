@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
-from pumice.model.gpu import WHOLE
+from pumice.model.gpu import DEVICE
 from pumice.model.node import Node
 from pumice.model.task import Task
 
@@ -18,6 +18,6 @@ class GpuPack(Plugin):
         held = ssn.state.devices.held
 
         def taken(_: Task, node: Node, gpu: str) -> float:
-            return float(held[node.row, int(gpu)]) / WHOLE
+            return float(held[node.row, int(gpu)]) / DEVICE
 
         ssn.add_gpu_order_fn(self.name, taken)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
-from pumice.model.gpu import WHOLE
+from pumice.model.gpu import DEVICE
 from pumice.model.node import Node
 from pumice.model.task import Task
 
@@ -18,6 +18,6 @@ class GpuSpread(Plugin):
         held = ssn.state.devices.held
 
         def free(_: Task, node: Node, gpu: str) -> float:
-            return 1.0 - float(held[node.row, int(gpu)]) / WHOLE
+            return 1.0 - float(held[node.row, int(gpu)]) / DEVICE
 
         ssn.add_gpu_order_fn(self.name, free)

@@ -511,7 +511,7 @@ def restore(saved: SavedCycle, objects: Iterable[api.AnyObject] | None = None) -
     for uid, groups in saved.gpu_groups.items():
         task = state.tasks.get(uid)
         if task is not None and task.node is not None:
-            state.devices.name_groups(task, groups, task.node.row)
+            state.devices.name_groups(task.devices, groups, task.node.row)
     for uid, phase in saved.phases.items():
         if phase not in _PHASES:
             raise InvalidInput(f"saved cycle: job {uid!r}: no phase {phase!r}; there are {', '.join(sorted(_PHASES))}")

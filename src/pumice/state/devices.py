@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.model import keys
-from pumice.model.gpu import WHOLE, WHOLE_NAMES, GpuRequest
+from pumice.model.gpu import DEVICE, WHOLE, WHOLE_NAMES, GpuRequest
 from pumice.model.node import Node
 from pumice.model.quantity import whole_number
 from pumice.model.resources import Resources, dim
@@ -26,6 +26,9 @@ MOST_DEVICES: Final = 1024
 """So many GPUs of a node are told apart; each takes a column for every node."""
 _PIPELINED: Final = TaskStatus.PIPELINED
 _RELEASING: Final = TaskStatus.RELEASING
+_THOUSANDTH: Final = DEVICE // WHOLE
+_MOST_MEMORY: Final = 2**30 - 1
+"""MiB of a device: more than any has, and so few that a product with `DEVICE` does not overflow."""
 GROUP_LABEL: Final = "runai-gpu-group"
 _SHARED_MEMORY: Final = "volcano.sh/gpu-memory"
 
@@ -44,6 +47,14 @@ def groups_named(task: Task) -> tuple[str, ...]:
     return ()
 
 
+def device_memory(node: Node) -> int | None:
+    """MiB of each GPU of a node as its label says; None where no label does."""
+    memory = whole_number(node.labels.get(MEMORY_LABEL, ""))
+    if memory is None:
+        return None
+    return min(memory if memory <= _MOST_MEMORY else memory // 2**20, _MOST_MEMORY)  # else it is written in bytes
+
+
 def devices_offered(allocatable: Resources) -> tuple[int, int]:
     """How many devices a node offers, and how much memory of shared ones."""
     whole = sum([allocatable.get(d) for d in map(dim, WHOLE_NAMES)])
@@ -51,9 +62,10 @@ def devices_offered(allocatable: Resources) -> tuple[int, int]:
 
 
 class DeviceTable:
-    """Devices as rows of matrices (node row by device): thousandths held, being released, and promised to others.
+    """Devices as rows of matrices (node row by device): what is held, being released, and promised to others.
 
-    Memory requests become shares of the node's device memory, so that no device is ever held beyond its whole.
+    All are in units of `DEVICE`. Memory requests become shares of the node's device memory, so that no device is ever
+    held beyond its whole.
     """
 
     def __init__(self) -> None:
@@ -70,13 +82,13 @@ class DeviceTable:
         self.memory: Ints = np.zeros(self._cap, dtype=np.int64)
         """MiB of each device of a node; 0 where unknown."""
         self.holders: dict[tuple[int, int], dict[str, int]] = {}
-        """(row, device) -> UID -> thousandths."""
+        """(row, device) -> UID -> units."""
         self.groups: dict[tuple[int, int], str] = {}
         """(row, device) -> KAI's name of a shared GPU, while somebody holds a part of it."""
         self.sharing: set[str] = set()
         """UIDs of tasks that hold devices but did not ask for whole ones."""
         self._promises: dict[str, tuple[int, list[int], int]] = {}
-        """UID -> (row, devices, thousandths of each)."""
+        """UID -> (row, devices, units of each)."""
 
     # -- nodes ------------------------------------------------------------------------------------------------------
     def set_node(self, node: Node, told: int, shared: int) -> None:
@@ -85,8 +97,8 @@ class DeviceTable:
         self._ensure(node.row, count)
         self.count[node.row] = count
         self._mark_broken(node, count)
-        memory = whole_number(node.labels.get(MEMORY_LABEL, ""))
-        self.memory[node.row] = memory if memory is not None else shared // count if count else 0
+        memory = device_memory(node)
+        self.memory[node.row] = memory if memory is not None else min(shared // count, _MOST_MEMORY) if count else 0
 
     def tell_apart(self, node: Node, devices: int) -> None:
         """Be able to book tasks on so many devices of a node, also where it offers fewer."""
@@ -136,8 +148,12 @@ class DeviceTable:
 
         *future*: once everything that is being released is gone.
         """
+        return self._free(index, future=future) // _THOUSANDTH
+
+    def _free(self, index: Index, *, future: bool = False) -> Ints:
+        """As `free`, in units."""
         self._ensure(int(index.max(initial=0)), 0)
-        free = WHOLE - self.held[index]
+        free = DEVICE - self.held[index]
         if future or self._promises:
             left = np.maximum(free + self.releasing[index] - self.promised[index], 0)
             free = left if future else np.minimum(free, left)
@@ -152,33 +168,36 @@ class DeviceTable:
             return []
         held: list[int] = self.held[row, : int(self.count[row])].tolist()
         if request is not None:
-            share = min(self._share_on(row, request), WHOLE)
+            share = min(self._share_on(row, request), DEVICE)
             for _ in range(extra):
-                for device in [d for d, taken in enumerate(held) if taken + share <= WHOLE][: request.devices]:
+                for device in [d for d, taken in enumerate(held) if taken + share <= DEVICE][: request.devices]:
                     held[device] += share
-        return held
+        return [-(-taken // _THOUSANDTH) for taken in held]
 
     def used_on(self, node: Node) -> Resources:
         """What is used of a node, with the parts of GPUs that tasks hold who did not ask for whole ones."""
         sharing = [task for task in node.tasks.values() if task.uid in self.sharing] if self.sharing else ()
         parts = sum(self.holders[node.row, device].get(task.uid, 0) for task in sharing for device in task.devices)
         name = next((d for d in map(dim, WHOLE_NAMES) if node.allocatable.get(d)), None)
-        return node.used + Resources({name: parts}) if parts and name is not None else node.used
+        if not parts or name is None:
+            return node.used
+        return node.used + Resources({name: -(-parts // _THOUSANDTH)})
 
     def share(self, index: Index, request: GpuRequest) -> Ints:
-        """Per row, the thousandths of one device that the request comes to; above a whole where it cannot."""
+        """Per row, the units of one device that the request comes to; above a whole where it cannot."""
         if not request.memory:
-            return np.full(len(index), request.milli, dtype=np.int64)
+            return np.full(len(index), request.share, dtype=np.int64)
         self._ensure(int(index.max(initial=0)), 0)
         memory = self.memory[index]
-        known = np.maximum(memory, 1)
-        return np.where(memory > 0, -(-request.memory * WHOLE // known), WHOLE + 1)
+        fits = memory >= request.memory
+        share = np.where(fits, request.memory if request.memory <= _MOST_MEMORY else 0, 0) * DEVICE
+        return np.where(fits, share // np.maximum(memory, 1), DEVICE + 1)
 
     def _free_on(self, row: int, *, future: bool = False) -> list[int]:
-        """As `free`, of the devices of one node."""
+        """As `_free`, of the devices of one node."""
         self._ensure(row, 0)
         count = self.count.item(row)
-        free = [WHOLE - held for held in self.held[row, :count].tolist()]
+        free = [DEVICE - held for held in self.held[row, :count].tolist()]
         if future or self._promises:
             soon = zip(self.releasing[row, :count].tolist(), self.promised[row, :count].tolist(), free, strict=True)
             left = [max(now + releasing - promised, 0) for releasing, promised, now in soon]
@@ -190,10 +209,10 @@ class DeviceTable:
     def _share_on(self, row: int, request: GpuRequest) -> int:
         """As `share`, on one node."""
         if not request.memory:
-            return request.milli
+            return request.share
         self._ensure(row, 0)
         memory = self.memory.item(row)
-        return -(-request.memory * WHOLE // memory) if memory > 0 else WHOLE + 1
+        return request.memory * DEVICE // memory if memory >= request.memory else DEVICE + 1
 
     def follows_amounts(self, request: GpuRequest) -> bool:
         """Are there enough free devices wherever the amounts say so? Whole ones are, while nobody shares any."""
@@ -203,7 +222,7 @@ class DeviceTable:
         """Per row: are enough devices free enough, after *extra* more such tasks?"""
         if extra is None and len(index) == 1:
             return np.array([self.fits_on(index.item(), request, future=future)])
-        free = self.free(index, future=future)
+        free = self._free(index, future=future)
         share = self.share(index, request)[:, None]
         if extra is None:
             enough: Bools = (free >= share).sum(axis=1) >= request.devices
@@ -233,10 +252,10 @@ class DeviceTable:
     def fitting(self, request: GpuRequest, node: Node) -> list[int]:
         """The devices of a node that are free enough for a request."""
         row = node.row
-        share = self._share_on(row, request) if request.memory else request.milli
+        share = self._share_on(row, request)
         if self._promises or self._with_broken or row >= self._cap:
             return [d for d, left in enumerate(self._free_on(row)) if left >= share]
-        most, held = WHOLE - share, self.held[row, : self.count.item(row)].tolist()
+        most, held = DEVICE - share, self.held[row, : self.count.item(row)].tolist()
         return [d for d, taken in enumerate(held) if taken <= most]
 
     def device_of(self, row: int, group: str) -> int | None:
@@ -244,28 +263,31 @@ class DeviceTable:
         return next((d for (r, d), name in self.groups.items() if r == row and name == group), None)
 
     def of_groups(self, task: Task, groups: Sequence[str], row: int) -> list[int]:
-        """The devices that KAI calls by these names; for a new name the first that nobody holds.
+        """The devices that KAI calls by these names; for a new name the first that nobody holds or is promised.
 
-        None where a share, which is rounded up here, has no room beside others.
+        None where a share has no room beside others.
         """
         found: list[int] = []
         request = task.klass.gpu
         if request is None or not groups:
             return found
-        most = WHOLE - min(self._share_on(row, request), WHOLE)
+        most = DEVICE - min(self._share_on(row, request), DEVICE)
         for group in groups:
             device = self.device_of(row, group)
             if device is None:
                 count = int(self.count[row]) if row < self._cap else 0
-                device = next((d for d in range(count) if not self.held[row, d] and d not in found), None)
+                idle = [d for d in range(count) if not self.held[row, d] and d not in found]
+                device = min(idle, key=lambda d: (int(self.promised[row, d]), d), default=None)
             if device is not None and self.held[row, device] <= most:
                 found.append(device)
         return found if len(found) == len(groups) else []
 
-    def name_groups(self, task: Task, groups: Sequence[str], row: int) -> None:
-        """KAI's names of the GPUs of which a task holds a part."""
-        if len(groups) == len(task.devices):
-            self.groups.update(((row, device), group) for device, group in zip(task.devices, groups, strict=True))
+    def name_groups(self, devices: Sequence[int], groups: Sequence[str], row: int) -> None:
+        """Call shared GPUs as KAI does; no two devices of a node have one name."""
+        if len(groups) == len(devices):
+            for device, group in zip(devices, groups, strict=True):
+                if self.device_of(row, group) is None:
+                    self.groups[row, device] = group
 
     def groups_of(self, task: Task, row: int) -> tuple[str, ...]:
         """KAI's names of the GPUs of which a task holds a part, as far as all have one."""
@@ -305,13 +327,13 @@ class DeviceTable:
         self.promised[row, devices] -= share
 
     def take(self, task: Task, node: Node, devices: Sequence[int]) -> None:
-        """Book a task on devices."""
+        """Book a task on devices; those that it shares have a name from then on."""
         request = task.klass.gpu
         if request is None:
             return
-        row, uid, share, held, holders = node.row, task.uid, request.milli, self.held, self.holders
-        if request.memory or share != WHOLE:
-            share = min(self._share_on(row, request), WHOLE)
+        row, uid, share, held, holders = node.row, task.uid, request.share, self.held, self.holders
+        if request.memory or share != DEVICE:
+            share = min(self._share_on(row, request), DEVICE)
             self.sharing.add(uid)
         for device in devices:
             held[row, device] += share
@@ -321,8 +343,12 @@ class DeviceTable:
             else:
                 known[uid] = share
         set_devices(task, tuple(devices))
-        if share != WHOLE and (groups := groups_named(task)):
-            self.name_groups(task, groups, row)
+        if share != DEVICE:
+            nameless = [device for device in devices if (row, device) not in self.groups]
+            if len(nameless) == len(devices):
+                self.name_groups(devices, groups_named(task), row)
+            for device in nameless:
+                self.groups.setdefault((row, device), f"{task.name}-gpu{devices.index(device)}")
 
     def take_in_turn(self, tasks: Sequence[Task], node: Node) -> None:
         """Book equal tasks that ask for whole devices, each on the first that those before it left."""
@@ -335,8 +361,8 @@ class DeviceTable:
             devices = named or left[:many]
             left = [d for d in left if d not in devices] if named else left[many:]
             for device in devices:
-                self.held[row, device] += WHOLE
-                holders.setdefault((row, device), {})[task.uid] = WHOLE
+                self.held[row, device] += DEVICE
+                holders.setdefault((row, device), {})[task.uid] = DEVICE
             set_devices(task, tuple(devices))
 
     def give_back(self, task: Task, row: int) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from pumice.model.gpu import DEVICE
 from pumice.model.resources import Number, dim_name
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
@@ -134,8 +135,8 @@ def _devices(state: ClusterState) -> list[str]:
         name = node.name if node is not None else f"row {row}"
         if held != sum(holders.values()):
             out.append(f"node {name}: device {device} holds {held}, its tasks make {sum(holders.values())}")
-        if held > 1000:
-            out.append(f"node {name}: device {device} is over-committed: {held} of 1000")
+        if held > DEVICE:
+            out.append(f"node {name}: device {device} is over-committed: {held} of {DEVICE}")
     return out
 
 

@@ -14,7 +14,7 @@ from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.model import api
 from pumice.model.events import Gone, Seen
-from pumice.model.gpu import GpuRequest
+from pumice.model.gpu import DEVICE, GpuRequest
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.report import CycleReport
@@ -92,7 +92,7 @@ def test_memory_is_a_share_of_the_nodes_device() -> None:
         node("n", 1, **{"nvidia.com/gpu.memory": "8000"}), pod("a", gpu_memory="6000"), pod("b", gpu_memory="3000")
     )
     assert len(cycle(state).binds) == 1
-    assert state.devices.held[0, 0] == 750
+    assert state.devices.held_on(0) == [750]
 
 
 def test_memory_on_a_node_that_does_not_tell_its_memory_fits_nowhere() -> None:
@@ -127,7 +127,7 @@ def test_imagined_rounds_agree_with_placing_one_by_one(held: list[int], milli: i
     """Asking "after k more" is the same as placing k and asking, devices with most slots left first."""
     table = DeviceTable()
     table.count[0] = len(held)
-    table.held[0, : len(held)] = held
+    table.held[0, : len(held)] = np.array(held) * (DEVICE // 1000)
     request = GpuRequest(devices, milli)
     slots = [(1000 - h) // milli for h in held]
     possible = True
@@ -141,7 +141,7 @@ def test_imagined_rounds_agree_with_placing_one_by_one(held: list[int], milli: i
 
 @given(
     rows=st.lists(st.lists(st.tuples(*[st.integers(0, 1000)] * 3), max_size=4), min_size=1, max_size=3),
-    request=st.builds(GpuRequest, st.integers(1, 3), st.integers(1, 1000), st.sampled_from([0, 500])),
+    request=st.builds(GpuRequest, st.integers(1, 3), st.integers(1, 1000), st.sampled_from([0, 500]), st.just(0.0)),
     future=st.booleans(),
 )
 def test_one_row_is_told_as_one_of_many(
@@ -151,8 +151,8 @@ def test_one_row_is_told_as_one_of_many(
     for row, devices in enumerate(rows):
         table.count[row], table.memory[row] = len(devices), 900 * row
         for device, (held, releasing, promised) in enumerate(devices):
-            table.held[row, device], table.releasing[row, device] = held, min(held, releasing)
-            table.promised[row, device] = promised
+            amounts = np.array([held, min(held, releasing), promised]) * (DEVICE // 1000)
+            table.held[row, device], table.releasing[row, device], table.promised[row, device] = amounts
     index = np.array([*range(len(rows)), 0])
     told = table.fits(index, request, future=future)
     assert [table.fits(index[n : n + 1], request, future=future).tolist() for n in range(len(index))] == told[

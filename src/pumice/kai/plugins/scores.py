@@ -136,8 +136,8 @@ class GpuSharingOrder(Plugin):
         for at, row in enumerate(rows.index.tolist()):
             gpus = ledger.shared.get(row)
             if gpus:
-                m, size = ledger.share(row, shared) if shared is not None else 0, int(ledger.memory[row])
-                if any(g.takes(m, size) for g in gpus.values()):
+                share = ledger.share(row, shared) if shared is not None else 0
+                if any(g.takes(share) for g in gpus.values()):
                     out[at] = GPU_SHARING
         return out
 

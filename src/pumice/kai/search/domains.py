@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pumice.kai.view.tasks import TaskRequest, TaskView
 from pumice.kai.view.world import KaiWorld
 from pumice.model.api import Topology
-from pumice.model.gpu import WHOLE
+from pumice.model.gpu import DEVICE, WHOLE
 from pumice.model.node import Node
 from pumice.model.resources import CPU, MEMORY, PODS, dim_name
 
@@ -127,8 +127,7 @@ class Measure:
             free = (ledger.idle[d] + ledger.releasing[d]).astype(np.float64) if d < len(ledger.idle) else count * 0
             if d == ledger.gpu and v < WHOLE:
                 for row, gpus in ledger.shared.items():
-                    size = int(ledger.memory[row])
-                    free[row] += sum(g.unused(size) for g in gpus.values()) * WHOLE / size if size else 0
+                    free[row] += sum(g.unused() for g in gpus.values()) * WHOLE / DEVICE
             count = np.minimum(count, np.floor_divide(free, v))
         found: Floats = np.maximum(count, 0.0)
         return found

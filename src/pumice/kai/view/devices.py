@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from pumice.kai.view.stage import TaskStage
+from pumice.model.gpu import DEVICE
 
 
 class SharedGpu:
-    """One physical GPU that tasks share, in MiB of its memory.
+    """One physical GPU that tasks share, in units of `DEVICE`.
 
     In the node's amounts it stands as a whole: taken while somebody is on it, being released when all who are on it
     are on their way out and nobody waits for it, and owed by what is being released while only promises are on it.
@@ -18,7 +19,7 @@ class SharedGpu:
 
     def __init__(self) -> None:
         self.holds: dict[str, tuple[int, bool, bool]] = {}
-        """What is booked -> (MiB, is promised, is being released)."""
+        """What is booked -> (units, is promised, is being released)."""
 
     @property
     def allocated(self) -> int:
@@ -50,36 +51,35 @@ class SharedGpu:
         """Has somebody a part of it now, and not only a promise?"""
         return any(not promised for _, promised, _ in self.holds.values())
 
-    def takes(self, memory: int, size: int) -> bool:
-        """Is there room for so much beside those who are on it, when what is leaving has left?"""
+    def takes(self, share: int) -> bool:
+        """Report whether it has room for a share beside those who are on it, when what is leaving has left."""
         if not self.holds or self.whole()[1] == 1:
             return False
-        return size - self.allocated + self.releasing >= memory
+        return DEVICE - self.allocated + self.releasing >= share
 
-    def unused(self, size: int) -> int:
-        """MiB that nobody has or waits for, or that are being given back; nothing where it counts as a whole."""
+    def unused(self) -> int:
+        """Units that no task has or waits for, or that are being given back; nothing where it counts as a whole."""
         if self.whole()[1] == 1:
             return 0
-        return max(size - self.allocated + self.releasing, 0)
+        return max(DEVICE - self.allocated + self.releasing, 0)
 
-    def open_memory(self, size: int) -> int:
-        """MiB that nobody has or that are being given back; nothing where it counts as a whole."""
+    def unheld(self) -> int:
+        """Units that no task has or that are being given back; nothing where it counts as a whole."""
         allocated, releasing = self.allocated, self.releasing
-        free = size - allocated if allocated else 0
+        free = DEVICE - allocated if allocated else 0
         return free + (releasing if releasing > 0 and self.whole()[1] != 1 else 0)
 
-    def left_over(self, size: int) -> float:
-        """The part that nobody has or that is being given back, in hundredths; nothing where it counts as a whole."""
+    def left_over(self) -> float:
+        """As `unheld`, as a part of the device, with what is taken or given back rounded up to hundredths."""
         allocated, releasing = self.allocated, self.releasing
-        free = 1 - _hundredths(allocated, size) if allocated else 0.0
+        free = 1 - _hundredths(allocated) if allocated else 0.0
         if releasing > 0 and self.whole()[1] != 1:
-            free += _hundredths(releasing, size)
+            free += _hundredths(releasing)
         return free
 
 
-def _hundredths(memory: int, size: int) -> float:
-    """A part of a GPU, rounded up."""
-    return -(-memory * 100 // size) / 100
+def _hundredths(units: int) -> float:
+    return -(-units * 100 // DEVICE) / 100
 
 
 def booking_marks(stage: TaskStage) -> tuple[bool, bool]:

@@ -7,19 +7,15 @@ from typing import Final
 
 from pumice.model import keys
 from pumice.model.node import Node
-from pumice.model.quantity import whole_number
+from pumice.state.devices import device_memory
 
 _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 
 
 def gpu_memory(node: Node) -> int | None:
     """MiB of each GPU of a node, in hundreds; None where no label tells."""
-    memory = whole_number(node.labels.get(keys.GPU_MEMORY_LABEL, ""))
-    if memory is None:
-        return None
-    if memory >= 2**30:  # bytes, by mistake
-        memory //= 2**20
-    return memory - memory % 100
+    memory = device_memory(node)
+    return None if memory is None else memory - memory % 100
 
 
 def is_divided(node: Node, instances: Iterable[int]) -> bool:

@@ -16,7 +16,7 @@ from pumice.kai.view.room import KaiRoom
 from pumice.kai.view.stage import TaskStage
 from pumice.kai.view.tasks import GPU_NAMES, TaskView, mig_slices
 from pumice.model import keys
-from pumice.model.gpu import WHOLE, GpuRequest
+from pumice.model.gpu import DEVICE, WHOLE, GpuRequest
 from pumice.model.node import Node
 from pumice.model.quantity import whole_number
 from pumice.model.resources import dim, dim_count, dim_name
@@ -128,14 +128,11 @@ class NodeLedger:
 
     # -- asking -----------------------------------------------------------------------------------------------------
     def share(self, row: int, request: GpuRequest) -> int:
-        """MiB of one device that a request comes to on a node."""
-        return request.memory or int(request.part * int(self.memory[row]))
-
-    def shares(self, request: GpuRequest) -> Ints:
-        """As `share`, for every row."""
-        if request.memory:
-            return np.full(len(self.memory), request.memory, dtype=np.int64)
-        return (request.part * self.memory).astype(np.int64)
+        """Units of one device that a request comes to on a node; more than a whole where it cannot."""
+        if not request.memory:
+            return request.share
+        size = int(self.memory[row])
+        return request.memory * DEVICE // size if request.memory <= size else DEVICE + 1
 
     def portion(self, row: int, request: GpuRequest) -> float:
         """The part of one device that a request comes to on a node, in hundredths rounded up."""
@@ -146,8 +143,8 @@ class NodeLedger:
 
     def fitting_gpus(self, row: int, request: GpuRequest) -> list[str]:
         """The shared GPUs of a node that can take one more, and a mark for each whole one."""
-        m, size = self.share(row, request), int(self.memory[row])
-        found = [name for name, g in self.shared.get(row, {}).items() if g.takes(m, size)]
+        share = self.share(row, request)
+        found = [name for name, g in self.shared.get(row, {}).items() if g.takes(share)]
         whole = max(int(self.idle[self.gpu, row] + self.releasing[self.gpu, row]), 0) // WHOLE
         return sorted(found) + [WHOLE_GPU] * whole
 
@@ -168,12 +165,12 @@ class NodeLedger:
     def used_part(self, row: int, name: str) -> float:
         """The part of a shared GPU that is taken."""
         gpu = self.shared.get(row, {}).get(name)
-        return gpu.used / int(self.memory[row]) if gpu is not None else 0.0
+        return gpu.used / DEVICE if gpu is not None else 0.0
 
     def takes_at_once(self, row: int, name: str, request: GpuRequest) -> bool:
         """Has a shared GPU room now?"""
         gpu = self.shared[row][name]
-        return gpu.is_held and int(self.memory[row]) - gpu.allocated >= self.share(row, request)
+        return gpu.is_held and DEVICE - gpu.allocated >= self.share(row, request)
 
     def idle_gpus(self, row: int) -> float:
         """Whole GPUs that are free."""
@@ -191,9 +188,7 @@ class NodeLedger:
         for d, slices in self.mig:
             free += slices * (self.idle[d] + self.releasing[d]) / 1000
         for row, gpus in self.shared.items():
-            size = int(self.memory[row])
-            if size:
-                free[row] += sum(g.left_over(size) for g in gpus.values())
+            free[row] += sum(g.left_over() for g in gpus.values())
         self._free = (self.room.changes, free)
         return free
 
@@ -201,7 +196,7 @@ class NodeLedger:
         """Per row: MiB of GPUs that are free or being given back."""
         free: Ints = self.memory * (self.idle[self.gpu] // WHOLE + self.releasing[self.gpu] // WHOLE)
         for row, gpus in self.shared.items():
-            free[row] += sum(g.open_memory(int(self.memory[row])) for g in gpus.values())
+            free[row] += sum(g.unheld() for g in gpus.values()) * int(self.memory[row]) // DEVICE
         return free
 
     def has_free_gpus(self) -> Bools:
@@ -210,8 +205,7 @@ class NodeLedger:
         for d, _ in self.mig:
             found |= (self.idle[d] > 0) | (self.releasing[d] > 0)
         for row, gpus in self.shared.items():
-            size = int(self.memory[row])
-            found[row] |= bool(size) and any(g.left_over(size) > 0 for g in gpus.values())
+            found[row] |= any(g.left_over() > 0 for g in gpus.values())
         return found
 
     # -- booking ----------------------------------------------------------------------------------------------------

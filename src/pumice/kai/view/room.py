@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.kai.view.tasks import TaskRequest
-from pumice.model.gpu import WHOLE
+from pumice.model.gpu import DEVICE, WHOLE
 
 if TYPE_CHECKING:
     from pumice.kai.view.nodes import NodeLedger
@@ -79,12 +79,14 @@ class KaiRoom:
         elif request.shared is not None:
             wanted = request.devices
             whole = gpus_free // WHOLE
-            enough = (whole >= wanted) & (ledger.shares(request.shared) <= ledger.memory)
+            enough = whole >= wanted
+            if request.shared.memory:
+                enough &= ledger.memory >= request.shared.memory
             for row, gpus in ledger.shared.items():
                 if ok[row] and not enough[row]:
-                    m = ledger.share(row, request.shared)
-                    more = sum(1 for g in gpus.values() if g.takes(m, int(ledger.memory[row])))
-                    enough[row] = m <= ledger.memory[row] and whole[row] + more >= wanted
+                    share = ledger.share(row, request.shared)
+                    more = sum(1 for g in gpus.values() if g.takes(share))
+                    enough[row] = share <= DEVICE and whole[row] + more >= wanted
             ok &= enough
         return ok
 
@@ -125,6 +127,6 @@ class KaiRoom:
         free = idle[ledger.gpu, row] if now else idle[ledger.gpu, row] + releasing[ledger.gpu, row]
         if request.shared is None:
             return free >= request.gpus
-        m, size = ledger.share(row, request.shared), int(ledger.memory[row])
-        more = sum(1 for g in ledger.shared.get(row, {}).values() if g.takes(m, size))
-        return m <= size and free // WHOLE + more >= request.devices
+        share = ledger.share(row, request.shared)
+        more = sum(1 for g in ledger.shared.get(row, {}).values() if g.takes(share))
+        return share <= DEVICE and free // WHOLE + more >= request.devices

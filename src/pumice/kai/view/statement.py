@@ -96,11 +96,10 @@ class ChangePlan:
                 devices: Sequence[int] = ()
                 if groups:
                     devices = known.of_groups(task.task, groups, node.row)
+                    known.name_groups(devices, groups, node.row)
                 elif world.only_kai(t.GPU_ORDER):  # KAI's own put shared GPUs in order, and no whole ones
                     devices = known.pick(task.task, node)
                 self.objected = bool(self._real.allocate(task.task, node, devices))
-                if groups and not self.objected:
-                    known.name_groups(task.task, groups, node.row)
             else:
                 self.objected = bool(self._real.pipeline(task.task, node))
             if self.objected:

@@ -121,10 +121,9 @@ class TaskView:
         self.node: Node | None = task.node
         shares = task.node is not None and self.request.shared is not None
         self.groups: tuple[str, ...] = ()
-        """The shared GPUs that it has."""
-        if shares:
-            held = devices.groups_of(task, task.node.row) if devices is not None and task.node is not None else ()
-            self.groups = held or groups_named(task)
+        """The shared GPUs that it has: as the ledger of devices knows, else as it says itself."""
+        if shares and task.node is not None:
+            self.groups = (devices.groups_of(task, task.node.row) if devices is not None else ()) or groups_named(task)
         self.tried: tuple[str, ...] = ()
         """Shared GPUs elsewhere that it, on its way out, was to have and did not get; KAI tells these of it."""
         self.virtual = False
