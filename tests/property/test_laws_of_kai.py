@@ -216,7 +216,6 @@ LONG_WAYS: dict[str, tuple[Any, str, Any]] = {
     "searches that cannot end well are begun": (KaiProportion, "_somebody_may_go", lambda *_: True),
     "victims that leave too few whole GPUs are tried": (Sieve, "might", lambda *_: True),
     "tasks that fit nowhere are placed": (HopelessTasks, "fits_nowhere", lambda *_: False),
-    "nodes are asked about for every task": (KaiChoice, "again", lambda *_: None),
     "nodes are scored for every task": (KaiChoice, "_first", lambda *_: None),
     "victims of one node are looked for where none has enough": (Sieve, "node_might", lambda _: True),
     "a job that has no smaller part is searched for as a part": (jobs.JobView, "is_least", False),

@@ -209,7 +209,7 @@ class DeviceTable:
     def _share_on(self, row: int, request: GpuRequest) -> int:
         """As `share`, on one node."""
         if not request.memory:
-            return request.share
+            return DEVICE if request.milli == WHOLE else request.share
         self._ensure(row, 0)
         memory = self.memory.item(row)
         return request.memory * DEVICE // memory if memory >= request.memory else DEVICE + 1
@@ -252,7 +252,7 @@ class DeviceTable:
     def fitting(self, request: GpuRequest, node: Node) -> list[int]:
         """The devices of a node that are free enough for a request."""
         row = node.row
-        share = self._share_on(row, request)
+        share = DEVICE if request.milli == WHOLE else self._share_on(row, request)
         if self._promises or self._with_broken or row >= self._cap:
             return [d for d, left in enumerate(self._free_on(row)) if left >= share]
         most, held = DEVICE - share, self.held[row, : self.count.item(row)].tolist()
@@ -331,8 +331,8 @@ class DeviceTable:
         request = task.klass.gpu
         if request is None:
             return
-        row, uid, share, held, holders = node.row, task.uid, request.share, self.held, self.holders
-        if request.memory or share != DEVICE:
+        row, uid, share, held, holders = node.row, task.uid, DEVICE, self.held, self.holders
+        if request.milli != WHOLE:
             share = min(self._share_on(row, request), DEVICE)
             self.sharing.add(uid)
         for device in devices:
@@ -343,7 +343,7 @@ class DeviceTable:
             else:
                 known[uid] = share
         set_devices(task, tuple(devices))
-        if share != DEVICE:
+        if request.milli != WHOLE:
             nameless = [device for device in devices if (row, device) not in self.groups]
             if len(nameless) == len(devices):
                 self.name_groups(devices, groups_named(task), row)

@@ -178,7 +178,7 @@ def pod_seen(state: ClusterState, pod: Pod) -> None:
         _drop_task(state, known)
         _add_task(state, fresh, key, status, devices)
         if groups and fresh.node is not None:
-            state.devices.name_groups(fresh, groups, fresh.node.row)
+            state.devices.name_groups(fresh.devices, groups, fresh.node.row)
         return
     node = state.table.by_name.get(pod.spec.node_name) if pod.spec.node_name else None
     moved = (known.status, known.node) != (status, None if status in _FINISHED else node)

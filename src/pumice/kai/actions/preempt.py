@@ -11,7 +11,6 @@ from pumice.kai.search import helping
 from pumice.kai.search.helping import help_in_turn
 from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.view.jobs import JobView
-from pumice.kai.view.standins import as_job, as_tasks
 from pumice.kai.view.world import world_of
 
 
@@ -39,13 +38,13 @@ class KaiPreempt(Action):
             chunk = world.chunk(job, real=False)
             if chunk and job.priority <= lowest.get(job.queue.name, job.priority):
                 return False
-            return bool(ssn.job_within_quota(as_job(job), as_tasks(chunk)))
+            return bool(ssn.job_within_quota(job, chunk))
 
         def admits(job: JobView, victim: JobView) -> bool:
             return (
                 victim.priority < job.priority
-                and bool(ssn.preempt_victim_filter(as_job(job), as_job(victim)))
-                and bool(ssn.victim_filter(as_job(job), as_job(victim)))
+                and bool(ssn.preempt_victim_filter(job, victim))
+                and bool(ssn.victim_filter(job, victim))
             )
 
         def valid(scenario: VictimScenario) -> bool:

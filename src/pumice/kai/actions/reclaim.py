@@ -11,7 +11,6 @@ from pumice.kai.search import helping
 from pumice.kai.search.helping import help_in_turn
 from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.view.jobs import JobView
-from pumice.kai.view.standins import as_job
 
 
 class KaiReclaim(Action):
@@ -28,7 +27,7 @@ class KaiReclaim(Action):
         """Help every waiting job whose queue may reclaim."""
 
         def admits(job: JobView, victim: JobView) -> bool:
-            asked = as_job(job), as_job(victim)
+            asked = job, victim
             return bool(ssn.reclaim_victim_filter(*asked)) and bool(ssn.victim_filter(*asked))
 
         def valid(scenario: VictimScenario) -> bool:
@@ -37,7 +36,7 @@ class KaiReclaim(Action):
         help_in_turn(
             ssn,
             self.name,
-            eligible=lambda job: bool(ssn.can_reclaim_resources(as_job(job))),
+            eligible=lambda job: bool(ssn.can_reclaim_resources(job)),
             reaches=lambda job, queue: queue is not job.queue,
             admits=admits,
             valid=valid,

@@ -18,7 +18,6 @@ from pumice.framework.session.session import Session
 from pumice.kai.search.neighbourhood import is_there
 from pumice.kai.search.rows import WorldRows
 from pumice.kai.view.nodes import WHOLE_GPU
-from pumice.kai.view.standins import as_task
 from pumice.kai.view.tasks import TaskRequest, TaskView
 from pumice.kai.view.wording import beyond_largest
 from pumice.kai.view.world import KaiWorld, world_of
@@ -117,7 +116,7 @@ class KaiPredicates(Plugin):
     def _volumes_reach(self, task: TaskView, rows: WorldRows) -> Reasons:
         """Volumes of the task are in reach of a node, or are found or made there."""
         assert self._volumes is not None
-        return self._volumes.binding(as_task(task), rows)
+        return self._volumes.binding(task, rows)
 
     # -- anywhere at all ----------------------------------------------------------------------------------------------
     def _surely_possible(self, task: TaskView) -> bool:
@@ -140,7 +139,7 @@ class KaiPredicates(Plugin):
             return reject("schedulingConstraints of Kubernetes' own PodGroups are not served in KAI's dialect")
         if self._volumes is not None:
             try:
-                self._volumes.can_be_bound(as_task(task))
+                self._volumes.can_be_bound(task)
             except Unfit as no:
                 return reject(no.text)
         said = self._fits_largest(task)
@@ -237,7 +236,7 @@ class KaiPredicates(Plugin):
         if node is None or int(ledger.idle[PODS, row] + ledger.releasing[PODS, row]) >= 2:
             return True
         order = self._world.ssn.gpu_order
-        fitting = [(order(as_task(task), node, gpu), gpu) for gpu in ledger.fitting_gpus(row, shared)]
+        fitting = [(order(task, node, gpu), gpu) for gpu in ledger.fitting_gpus(row, shared)]
         best = sorted([(-score, gpu) for score, gpu in fitting if score is not None], key=itemgetter(0))
         return len(best) >= shared.devices and all(gpu != WHOLE_GPU for _, gpu in best[: shared.devices])
 

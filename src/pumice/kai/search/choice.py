@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,9 @@ from pumice.framework.points.rows import PluginRows
 from pumice.framework.session.session import Session
 from pumice.kai.search.rows import WorldRows
 from pumice.kai.view.ranks import NodeRank
-from pumice.kai.view.standins import as_task
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld, is_ours, world_of
 from pumice.model.node import Node
-from pumice.model.task import TaskClass
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -27,29 +25,17 @@ Floats = npt.NDArray[np.float64]
 _MOST: Final = np.iinfo(np.int64).max
 
 
-class _Taken(NamedTuple):
-    """Where a task was put as the best of some nodes, and the world just after that."""
-
-    klass: TaskClass
-    nodes: Bools
-    node: Node
-    at_once: bool
-    version: int
-
-
 class KaiChoice:
     """Asks filters and scores about nodes.
 
-    A task goes where the last one of its class went, without anybody being asked, as long as nothing else has changed,
-    there is room, and all who object or score are *steady*: the node that was best for a task stays so for its likes
-    while they fill it (`KaiWorld.steady`).
+    The best node of a class is known without scores if all filters and scores are *steady*: they answer by class, and
+    the order of nodes follows from numbers of rows (`KaiWorld.steady`, `KaiWorld.ranks`).
     """
 
     def __init__(self, ssn: Session) -> None:
         self._world: KaiWorld = world_of(ssn)
         self._guard = PluginRows(ssn.failures)
         self._filters, self._scorers = ssn.search.filters(), ssn.search.scorers()
-        self._taken: _Taken | None = None
         self._steady: dict[int, bool] = {}
         """Class -> are all filters steady for its tasks, and all scores that are?"""
         self._unsteady = [s for s in self._scorers if s.call not in self._world.steady]
@@ -61,30 +47,6 @@ class KaiChoice:
         self._masked: tuple[Bools | None, npt.NDArray[np.intp]] = (None, np.empty(0, dtype=np.intp))
 
     # -- choosing ---------------------------------------------------------------------------------------------------
-    def again(self, task: TaskView, nodes: Bools) -> Node | None:
-        """The node that is known to be best because the last task's is; None where it is not known."""
-        last = self._taken
-        if last is None or last.nodes is not nodes or last.klass is not task.task.klass:
-            return None
-        world, node = self._world, last.node
-        if last.version != world.version or world.state.rooms:
-            return None
-        ledger, request = world.nodes, task.request
-        if not ledger.room.fits_on(node.row, request, now=False):
-            return None
-        if last.at_once and not ledger.room.fits_on(node.row, request, now=True):
-            return None
-        return None if self.is_asked_about(task) else node
-
-    def took(self, task: TaskView, nodes: Bools, node: Node, *, at_once: bool) -> None:
-        """A task was just put on the best of some nodes; *at_once*: not on what is being given back there."""
-        klass, last = task.task.klass, self._taken
-        known = last is not None and last.node is node and last.nodes is nodes and last.klass is klass
-        if known or (self._is_steady(task) and not self.is_asked_about(task)):
-            self._taken = _Taken(klass, nodes, node, at_once, self._world.version)
-        else:
-            self._taken = None
-
     def _is_steady(self, task: TaskView) -> bool:
         known = self._steady.get(task.task.klass.id)
         if known is None:
@@ -102,15 +64,6 @@ class KaiChoice:
             if applies(task):
                 return True
         return False
-
-    def at_once(self, task: TaskView) -> tuple[Node | None, int]:
-        """The best of all nodes, and how many of the task's likes can start there at once, one after the other.
-
-        0 where the best is not known without scores, or does not stay it, or not even the first can start at once.
-        """
-        ledger = self._world.nodes
-        node = self._first(task, ledger.room.fits(task.request, now=False)) if not self.is_asked_about(task) else None
-        return node, ledger.room.many_on(node.row, task.request) if node is not None else 0
 
     def in_order(self, task: TaskView, nodes: Bools) -> Iterator[Node]:
         """The nodes with room to which nobody objects, the best first; by name among equals."""
@@ -134,29 +87,27 @@ class KaiChoice:
         if klass not in self._orders:
             self._orders[klass] = self._order_of(task)
         known = self._orders[klass]
-        if known is None or self.is_asked_about(task):
+        if known is None or not fitting.size or self.is_asked_about(task):
             return None
         suited, ranks = known
         left, ledger = fitting & suited, self._world.nodes
-        if not np.count_nonzero(left):
-            return None
         for rank in ranks:
             numbers = rank.of(task)
             if numbers.dtype == np.bool_:
                 better: Bools = left & ~numbers.view(np.bool_)
-                left = better if np.count_nonzero(better) else left
+                left = better if better[better.argmax()] else left
             else:
                 among = np.where(left, numbers, _MOST)
                 left = among == among[among.argmin()]
-        row = left.argmax() if ledger.rows_by_name else ledger.order[left[ledger.order].argmax()]
-        return ledger.table.nodes[int(row)]
+        row = int(left.argmax() if ledger.rows_by_name else ledger.order[left[ledger.order].argmax()])
+        return ledger.table.nodes[row] if (fitting & suited)[row] else None
 
     def _order_of(self, task: TaskView) -> tuple[Bools, list[NodeRank]] | None:
         if not self._is_steady(task):
             return None
         ledger, ranks = self._world.nodes, []
         for s in self._scorers:
-            if s in self._unsteady or not self._guard.applies(s, as_task(task)):
+            if s in self._unsteady or not self._guard.applies(s, task):
                 continue
             rank = self._world.ranks.get(s.call)
             if rank is None or not rank.applies(task):
@@ -174,7 +125,7 @@ class KaiChoice:
     # -- asking -----------------------------------------------------------------------------------------------------
     def scores(self, task: TaskView, rows: WorldRows) -> Floats:
         """What all plugins together say of the nodes."""
-        guard, asked = self._guard, as_task(task)
+        guard, asked = self._guard, task
         given = [
             (s, guard.scores(s, asked, rows, rows.nodes if not s.batch else ()))
             for s in self._scorers
@@ -193,13 +144,13 @@ class KaiChoice:
     def objects(self, task: TaskView, node: Node) -> bool:
         """Has somebody an objection to the node (room aside)?"""
         one = WorldRows(self._world.nodes, np.array([node.row], dtype=np.intp))
-        guard, asked = self._guard, as_task(task)
+        guard, asked = self._guard, task
         return any(bool(guard.objections(f, asked, one, [node])[0]) for f in self._filters if guard.applies(f, asked))
 
     def objections(self, task: TaskView, rows: WorldRows) -> npt.NDArray[np.int32]:
         """The first objection to each node, as a number; 0: there is none."""
         out = np.zeros(len(rows), dtype=np.int32)
-        guard, asked = self._guard, as_task(task)
+        guard, asked = self._guard, task
         for f in self._filters:
             if guard.applies(f, asked):
                 out = np.where(out, out, guard.objections(f, asked, rows, rows.nodes))
@@ -219,7 +170,7 @@ def _applying(guard: PluginRows, scorer: Scorer) -> Callable[[TaskView], bool]:
         return lambda task: True
     if is_ours(scorer.call):
         return lambda task: key(cast(Any, task)) is not SKIP
-    return lambda task: guard.applies(scorer, as_task(task))
+    return lambda task: guard.applies(scorer, task)
 
 
 def _best_first(scores: Floats, fits: Bools) -> Iterator[int]:

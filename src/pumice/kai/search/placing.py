@@ -15,10 +15,8 @@ from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
 from pumice.kai.search.choice import KaiChoice
 from pumice.kai.search.hopeless import HopelessTasks, Stuck
-from pumice.kai.view.changes import ChangeKind
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.nodes import WHOLE_GPU
-from pumice.kai.view.standins import as_job, as_part, as_task, as_tasks
 from pumice.kai.view.statement import ChangePlan
 from pumice.kai.view.subgroups import GroupSet, Member, PodSet
 from pumice.kai.view.tasks import TaskView
@@ -60,11 +58,11 @@ class Placer:
         """Place the next piece of a job within some nodes; False with the plan as it was where it cannot be."""
         ssn, world = self._ssn, self._world
         if not (self._prepared and job.anywhere):
-            ssn.pre_job_allocation(as_job(job))
+            ssn.pre_job_allocation(job)
         chunk = world.chunk(job, real=not promises)
         if not chunk or (promises and len(chunk) > 1 and self._why_not.fits_nowhere(chunk[0])):
             return False
-        said = ssn.job_within_capacity(as_job(job), as_tasks(chunk))
+        said = ssn.job_within_capacity(job, chunk)
         if not said:
             if not promises:
                 world.refuse(job, Stage.QUEUE, said)
@@ -73,7 +71,7 @@ class Placer:
         world.imagines = promises
         try:
             if self._is_alone(job, promises):
-                done = self._task(plan, nodes, job, chunk[0], promises, 0, alone=promises)
+                done = self._task(plan, nodes, job, chunk[0], promises, 0)
             else:
                 done = self._all(plan, nodes, job, chunk, promises, plan.checkpoint())
         finally:
@@ -152,7 +150,7 @@ class Placer:
             return (nodes,)
         table = self._world.state.table
         listed = [n for n in (table.nodes[r] for r in np.flatnonzero(nodes).tolist()) if n is not None]
-        sets = subset(as_job(job), as_part(member), as_tasks(tasks), listed)
+        sets = subset(job, member, tasks, listed)
         if sets is None:
             return (nodes,)
         found = []
@@ -163,18 +161,8 @@ class Placer:
         return found
 
     # -- tasks ------------------------------------------------------------------------------------------------------
-    def _task(
-        self,
-        plan: ChangePlan,
-        nodes: Bools,
-        job: JobView,
-        task: TaskView,
-        promises: bool,
-        before: int,
-        *,
-        alone: bool = False,
-    ) -> bool:
-        """Place a task; *before*: so many of its set were placed in this attempt; *alone*: no other is to go there."""
+    def _task(self, plan: ChangePlan, nodes: Bools, job: JobView, task: TaskView, promises: bool, before: int) -> bool:
+        """Place a task; *before*: so many of its set were placed in this attempt."""
         said = self._pre(task)
         if not said:
             if not promises:
@@ -183,13 +171,10 @@ class Placer:
                 self._stuck = Stuck(task, reasons, int(nodes.sum()), error)
             return False
         best = self.best
-        known = best.again(task, nodes) if not alone else None
-        for node in best.in_order(task, nodes) if known is None else (known,):
+        for node in best.in_order(task, nodes):
             if not (self._implied and not _by_memory(task)) and not self._capacity(task, node):
                 continue
             if self._put(plan, task, node, promises):
-                if not alone:
-                    best.took(task, nodes, node, at_once=plan.operations[-1].kind is ChangeKind.ALLOCATE)
                 return True
             if plan.objected:
                 plan.objected = False
@@ -224,7 +209,7 @@ class Placer:
         order, idle = self._ssn.gpu_order, ledger.idle_gpus(node.row)
         scored: list[tuple[bool, float, int, str, bool]] = []
         for position, name in enumerate(ledger.fitting_gpus(node.row, request)):
-            score = order(as_task(task), node, name)
+            score = order(task, node, name)
             if score is None:
                 continue
             if name == WHOLE_GPU:
