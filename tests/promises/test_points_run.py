@@ -24,7 +24,7 @@ from pumice.framework.loading import check_class
 from pumice.framework.point_examples import example_of
 from pumice.framework.points import POINTS, OnFailure, Point, rules
 from pumice.framework.points import table as t
-from pumice.framework.session.opened import PluginEntry
+from pumice.framework.session.asking import PluginEntry
 from pumice.framework.session.session import Session
 from pumice.model.reason import Unfit, Verdict, reason_id
 from pumice.testing import job, node, queue, session

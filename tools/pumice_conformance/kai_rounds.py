@@ -98,7 +98,7 @@ def as_found(case: Case, assembly: Assembly, objects: Mapping[str, Any]) -> Roun
     ).open()
     _look(world_of(session), seen)
     session.close()
-    session.retire()
+    session.release()
     return seen
 
 

@@ -33,7 +33,7 @@ class Allocate(Action):
 
     def execute(self, ssn: Session) -> None:
         """Try every waiting job, best queue and best job first."""
-        remember = ssn.of_registrations(_remembers)  # the same as long as what is registered stands
+        remember = Allocate.remember.of(ssn.action_arguments(self.name))
 
         def place(queue: Queue, job: Job, tasks: WaitingTasks) -> bool:
             return _place(ssn, queue, job, tasks, remember)
@@ -98,10 +98,6 @@ def _place(ssn: Session, queue: Queue, job: Job, tasks: WaitingTasks, remember: 
     statement.keep()
     ssn.outcome.refusals.add(job, Refusal.of(Stage.READY, ready, otherwise=WAITS_FOR_RELEASE))
     return False
-
-
-def _remembers(ssn: Session) -> bool:
-    return Allocate.remember.of(ssn.action_arguments(Allocate.name))
 
 
 def _hold_back(ssn: Session, queue: Queue, cursor: QueueCursor, job: Job) -> None:

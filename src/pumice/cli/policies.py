@@ -21,7 +21,7 @@ from pumice.errors import InvalidInput
 from pumice.framework.compat import PUMICE
 from pumice.framework.points import FLAGS
 from pumice.framework.registry import PluginInfo, Registry, build
-from pumice.framework.session.opened import PluginEntry
+from pumice.framework.session.asking import PluginEntry
 
 if TYPE_CHECKING:
     from pumice.extender.answering.intake import Options

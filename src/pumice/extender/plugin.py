@@ -38,6 +38,7 @@ class Extender(Plugin):
     """
 
     name = "extender"
+    persistent = True
     declared = (*SETTINGS, *PATHS)
     repeatable = True
 
@@ -52,6 +53,7 @@ class Extender(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         """Tell the service of the cluster, then register what it answers."""
+        self._extender = None
         settings, volcano = self.settings, ssn.compat.extender_answers
         if settings.transport is None or not settings.verbs:
             return

@@ -22,7 +22,7 @@ from pumice.framework.points.guard import FAILS, let_pass
 from pumice.framework.points.point import Point
 from pumice.framework.points.table import POINTS
 
-HOOKS: Final = ("on_session_open", "on_session_close", "on_session_reopen")
+HOOKS: Final = ("on_session_open", "on_session_close")
 _NEARLY: Final = 0.85
 """How alike a method's name and that of a point are, at least, to be taken for a slip."""
 

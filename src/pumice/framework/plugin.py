@@ -28,6 +28,12 @@ class Plugin(PointMethods):
     name: str = ""
     repeatable: ClassVar[bool] = False
     """May it be listed several times in one configuration?"""
+    persistent: ClassVar[bool] = False
+    """Whether one object serves all sessions of a scheduler. Otherwise each session has its own.
+
+    The object is opened in every session; `on_session_open` starts anew whatever belongs to one session. It is built
+    again after a failure and for another configuration. A subclass says it for itself: it does not inherit it.
+    """
 
     def __init__(self, arguments: Arguments) -> None:
         self.arguments = arguments if isinstance(arguments, Arguments) else Arguments(arguments)
@@ -36,14 +42,6 @@ class Plugin(PointMethods):
 
     def on_session_open(self, ssn: Session) -> None:
         """Register callbacks and compute what they need. Keep it light: it runs every cycle."""
-
-    def on_session_reopen(self, ssn: Session) -> bool:
-        """May this very object serve another session, with what it registered in the last one? No, unless it says so.
-
-        One that says yes has done whatever else `on_session_open` does, and has forgotten what it found out in the last
-        session. It counts only where the class itself has this method: a class made of another is asked by its own.
-        """
-        return False
 
     def on_session_close(self, ssn: Session) -> None:
         """Clean up, write conditions, publish metrics."""

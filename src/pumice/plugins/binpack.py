@@ -25,6 +25,7 @@ class Binpack(Plugin):
     """Prefers nodes that the task would fill up most, resource by resource and weighted."""
 
     name = "binpack"
+    persistent = True
     weight = Argument(1, "Weight of the whole score; 0 turns it off.", name="binpack.weight", minimum=0, lenient=True)
     cpu = Argument(1, "Weight of cpu.", name="binpack.cpu", minimum=0, lenient=True)
     memory = Argument(1, "Weight of memory.", name="binpack.memory", minimum=0, lenient=True)
@@ -42,9 +43,6 @@ class Binpack(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         if self.weight:
             ssn.add_batch_node_order_fn(self.name, self._score, scope=Scope.NODE, key=same_class)
-
-    def on_session_reopen(self, ssn: Session) -> bool:
-        return True
 
     def _score(self, task: Task, rows: NodeRows) -> Floats:
         plan = self._plan(task.klass)

@@ -20,6 +20,7 @@ class Cdp(Plugin):
     """
 
     name = "cdp"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         now = ssn.now

@@ -15,14 +15,12 @@ class Conformance(Plugin):
     """Protects pods of a system priority class and of the namespace kube-system from eviction."""
 
     name = "conformance"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         ssn.add_preemptable_fn(self.name, _ordinary)
         ssn.add_reclaimable_fn(self.name, _ordinary)
         ssn.add_unified_evictable_fn(self.name, _ordinary)
-
-    def on_session_reopen(self, ssn: Session) -> bool:
-        return True
 
 
 def _ordinary(_: object, candidates: Sequence[Task]) -> list[Task]:

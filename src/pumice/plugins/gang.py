@@ -25,9 +25,11 @@ class Gang(Plugin):
     """Holds a job back until ``minMember`` of its tasks, and the minimum of each role, have a place."""
 
     name = "gang"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
-        self.on_session_reopen(ssn)
+        self._heeds_unfit = not ssn.compat.best_effort_gangs
+        self._look_at(ssn.outcome)
         self._roles_matter = not ssn.compat.role_minimums
         self._smallest = 1 if ssn.compat.gang_of_one else 2
         self._halves = ssn.compat.half_sub_groups
@@ -42,11 +44,6 @@ class Gang(Plugin):
         ssn.add_preemptable_fn(self.name, self._spare)
         ssn.add_reclaimable_fn(self.name, self._spare)
         ssn.add_unified_evictable_fn(self.name, _everyone)
-
-    def on_session_reopen(self, ssn: Session) -> bool:
-        self._heeds_unfit = not ssn.compat.best_effort_gangs
-        self._look_at(ssn.outcome)
-        return True
 
     def _look_at(self, outcome: Outcome) -> None:
         self._fit_errors = outcome.fit_errors if self._heeds_unfit else FitErrors()

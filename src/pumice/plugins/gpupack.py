@@ -13,6 +13,7 @@ class GpuPack(Plugin):
     """Scores a device by the part of it that is taken: the fullest that still fits goes first."""
 
     name = "gpupack"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         held = ssn.state.devices.held

@@ -13,6 +13,7 @@ class GpuSpread(Plugin):
     """Scores a device by the part of it that is free: the emptiest goes first."""
 
     name = "gpuspread"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         held = ssn.state.devices.held

@@ -83,6 +83,7 @@ class NodeGroup(Plugin):
     """
 
     name = "nodegroup"
+    persistent = True
     strict = Argument(True, "Nodes of no group take no tasks; else queues without rules may use them.")
     ordered = Argument(False, "Of the preferred groups, the first is the best.", name="enablePreferredOrder")
 

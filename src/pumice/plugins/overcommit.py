@@ -25,15 +25,16 @@ class Overcommit(Plugin):
     """Rejects a job while it and what was let in exceed ``overcommit-factor`` times the cluster, less what runs."""
 
     name = "overcommit"
+    persistent = True
     factor = Argument(1.2, "How many times the cluster.", name="overcommit-factor", minimum=1, lenient=True)
     _seen: dict[int, Number] | None = None
 
     def on_session_open(self, ssn: Session) -> None:
-        self.on_session_reopen(ssn)
+        self._begin(ssn)
         ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=self._same_question)
         ssn.add_job_enqueued_fn(self.name, self._enqueued)
 
-    def on_session_reopen(self, ssn: Session) -> bool:
+    def _begin(self, ssn: Session) -> None:
         self._ssn = ssn
         self._inqueue: dict[int, Number] | None = None
         self._used = dict(ssn.state.used_total)
@@ -43,7 +44,6 @@ class Overcommit(Plugin):
         self._idle: dict[int, Number] | None = None
         self._twice = ssn.keep_sum("admitted", _admitted_twice) if ssn.compat.overcommit_double_count else None
         self._admission = Admission(ssn)
-        return True
 
     def _admitted(self) -> dict[int, Number]:
         """What jobs that were let in have still to get."""

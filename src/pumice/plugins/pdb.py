@@ -13,6 +13,7 @@ class Pdb(Plugin):
     """Protects pods whose PodDisruptionBudget allows no more evictions."""
 
     name = "pdb"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         budgets = ssn.budgets

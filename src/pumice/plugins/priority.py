@@ -14,6 +14,7 @@ class Priority(Plugin):
     """Orders tasks, jobs and sub-jobs by priority, highest first; only lower priority may be a victim."""
 
     name = "priority"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         ssn.add_task_order_key_fn(self.name, _task_key)
@@ -22,9 +23,6 @@ class Priority(Plugin):
         ssn.add_preemptable_fn(self.name, _preemptable, profile=_profile, admits=_admits)
         ssn.add_unified_evictable_fn(self.name, _evictable)
         ssn.add_job_starving_fn(self.name, _starving)
-
-    def on_session_reopen(self, ssn: Session) -> bool:
-        return True
 
 
 def _task_key(task: Task) -> int:

@@ -73,6 +73,7 @@ class Rescheduling(Plugin):
     """
 
     name = "rescheduling"
+    persistent = True
     interval = Argument(
         300.0, "The least time between two rounds, and from the start to the first.", read=Arguments.seconds
     )

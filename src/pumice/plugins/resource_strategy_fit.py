@@ -142,6 +142,7 @@ class ResourceStrategyFit(Plugin):
     """
 
     name = "resource-strategy-fit"
+    persistent = True
     weight = Argument(10, "Weight of the score.", name="resourceStrategyFitWeight", minimum=0, lenient=True)
     resources = Argument(
         DEFAULT,

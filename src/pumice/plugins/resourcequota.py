@@ -21,6 +21,7 @@ class ResourceQuotas(Plugin):
     """
 
     name = "resourcequota"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn

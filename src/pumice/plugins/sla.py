@@ -26,6 +26,7 @@ class Sla(Plugin):
     """
 
     name = "sla"
+    persistent = True
     for_all = Argument(
         "",
         "The longest wait of every job, such as `1h30m`.",
@@ -45,6 +46,7 @@ class Sla(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         self._now = ssn.now
+        self._known.clear()
         if self._problem:
             ssn.warnings.append(self._problem)
         ssn.add_job_order_key_fn(self.name, self._order)

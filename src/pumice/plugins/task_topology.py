@@ -153,6 +153,7 @@ class TaskTopology(Plugin):
     """Puts tasks of roles with affinity on one node, keeps those with anti-affinity apart, by PodGroup annotations."""
 
     name = "task-topology"
+    persistent = True
     weight = Argument(1, "Weight of the score.", name="task-topology.weight")
 
     def on_session_open(self, ssn: Session) -> None:

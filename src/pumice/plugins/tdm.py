@@ -54,6 +54,7 @@ class Tdm(Plugin):
     """Lends the nodes of revocable zones at the hours that the conf gives, and takes them back afterwards."""
 
     name = "tdm"
+    persistent = True
     windows = ArgumentMap(
         (0, 0),
         "The hours of a zone, such as `08:00-18:00`. Hours that end before they begin go on after midnight; equal ones "

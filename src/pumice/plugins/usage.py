@@ -105,6 +105,7 @@ class Usage(Plugin):
     """Keeps tasks off nodes whose measured cpu or memory is above a threshold, and prefers nodes of little load."""
 
     name = "usage"
+    persistent = True
     weight = Argument(5, "Weight of the whole score.", name="usage.weight", minimum=0, lenient=True)
     cpu_weight = Argument(1, "Weight of cpu.", name="cpu.weight", minimum=0, lenient=True)
     memory_weight = Argument(1, "Weight of memory.", name="memory.weight", minimum=0, lenient=True)

@@ -16,7 +16,7 @@ from pumice.framework.docs import Who
 from pumice.framework.plugin import Action
 from pumice.framework.points import FLAGS, POINTS
 from pumice.framework.registry import PluginInfo, Registry, build, build_action
-from pumice.framework.session.opened import PluginEntry
+from pumice.framework.session.asking import PluginEntry
 from pumice.scheduler import capabilities
 from pumice.scheduler.trying import Trial, try_plugins
 from pumice.state.cluster import ClusterState
@@ -170,7 +170,7 @@ class Assembly:
         )
 
     def tiers(self) -> list[list[PluginEntry]]:
-        """Fresh entries for one session. Where no plugin keeps queues within their capabilities, one comes last."""
+        """Return entries whose plugins are not built. If no plugin keeps queues within capabilities, one comes last."""
         tiers = [
             [
                 _entry(info, name, partial(build, info, conf.arguments, self.compat), conf, self.unasked)

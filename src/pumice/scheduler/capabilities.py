@@ -7,7 +7,7 @@ from typing import Final
 
 from pumice.framework import quota
 from pumice.framework.plugin import Arguments, Plugin
-from pumice.framework.session.opened import PluginEntry
+from pumice.framework.session.asking import PluginEntry
 from pumice.framework.session.session import Session
 from pumice.model.limit import Bound
 from pumice.model.queue import Queue
@@ -24,25 +24,17 @@ class Capabilities(Plugin):
     """Refuses a task by which its queue, or one above it, would hold more than its capability. Pod slots aside."""
 
     name = "capability"
+    persistent = True
+    _version = -1
 
     def on_session_open(self, ssn: Session) -> None:
-        self._look_at(ssn)
+        self._ssn = ssn
+        if ssn.state.queue_version != self._version:
+            self._version = ssn.state.queue_version
+            self._limited = any(queue.capability.amounts for queue in ssn.queues.values())
+            self._below: dict[str, list[Queue]] = {}
         if self._limited:
             ssn.add_allocatable_fn(self.name, self._allocatable, max_tasks=self._max_tasks)
-
-    def on_session_reopen(self, ssn: Session) -> bool:
-        self._ssn = ssn
-        if ssn.state.queue_version == self._version:
-            return True
-        before = self._limited
-        self._look_at(ssn)
-        return self._limited == before
-
-    def _look_at(self, ssn: Session) -> None:
-        """Find out whether any queue has a capability; the same until a queue comes, changes or goes."""
-        self._ssn, self._version = ssn, ssn.state.queue_version
-        self._limited = any(queue.capability.amounts for queue in ssn.queues.values())
-        self._below: dict[str, list[Queue]] = {}
 
     def _allocatable(self, queue: Queue, task: Task) -> Verdict:
         for above, most in self._limits(queue):

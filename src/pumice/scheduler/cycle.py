@@ -97,18 +97,14 @@ def _run(
         session.failures.blames_job = lambda exc: False
         session.break_off()
         before.restore()
-        session.retire()
+        session.release()
         raise
     timings["cycle", "close"] = time.perf_counter() - begun
     timings["cycle", "total"] = time.perf_counter() - started
     # 4. Report what was decided, and keep the report if the cycle left the state as it was.
     report = _report(session, assembly, pipelined, statuses, details=details)
     runtime.last_cycle = last_cycle(session, assembly, report, revision)
-    # 5. Keep the session for the next cycle, or let it go.
-    if session.rest():
-        runtime.opened = state, assembly, session
-    else:
-        session.retire()
+    session.release()
     return report
 
 
@@ -153,13 +149,10 @@ def _session(
     details: bool,
     tells: bool,
 ) -> Session:
-    """Return the session of the last cycle where it can go on, else a new one."""
-    session = runtime.take_opened(state, assembly)
-    if session is not None:
-        return session.again(shard, environment, thorough=details, tells=tells)
+    """Return a session that is not open yet."""
     return Session(
         state,
-        tiers=assembly.tiers(),
+        tiers=runtime.tiers_of(state, assembly),
         actions=assembly.conf.actions,
         action_arguments=assembly.action_arguments,
         compat=assembly.compat,

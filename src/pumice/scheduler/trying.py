@@ -23,7 +23,7 @@ from pumice.framework.points.events import HANDLERS
 from pumice.framework.points.guard import OURS, author_line, let_pass
 from pumice.framework.points.point import HINTS
 from pumice.framework.points.table import POINTS
-from pumice.framework.session.opened import PluginEntry
+from pumice.framework.session.asking import PluginEntry
 from pumice.framework.session.session import HelpfulSession, Session
 from pumice.model.api import (
     AnyObject,
@@ -185,7 +185,7 @@ def try_plugins(tiers: Sequence[Sequence[PluginEntry]], actions: Sequence[str], 
     trial.open()
     trial.look()
     tried = trial.tried
-    trial.retire()
+    trial.release()
     return tried
 
 

@@ -186,7 +186,6 @@ def _codes(session: Session) -> dict[CodeType, tuple[str, str]]:
             _add(codes, getattr(handler, hook), handler.plugin, f"{hook} handler")
     if session.opening:
         codes[Session._open.__code__] = (session.opening, "on_session_open")
-        codes[Session._goes_on.__code__] = (session.opening, "on_session_reopen")
         codes[Session.close_plugins.__code__] = (session.opening, "on_session_close")
     return codes
 

@@ -31,12 +31,10 @@ class Watches(Plugin):
     """Counts the jobs that are looked at."""
 
     name = "watches"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         ssn.add_job_valid_fn(self.name, self._valid)
-
-    def on_session_reopen(self, ssn: Session) -> bool:
-        return True
 
     def _valid(self, job: Job) -> bool:
         asked[job.name] += 1
@@ -47,13 +45,11 @@ class Hesitates(Watches):
     """Has a say about queues, and does not say what it follows from."""
 
     name = "hesitates"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         super().on_session_open(ssn)
         ssn.add_allocatable_fn(self.name, self._allocatable, max_tasks=lambda queue, task: 0)
-
-    def on_session_reopen(self, ssn: Session) -> bool:
-        return True
 
     def _allocatable(self, queue: Queue, task: Task) -> Verdict:
         return reject("not today")
@@ -354,15 +350,12 @@ class Labelled(Watches):
     """Objects to nodes by their labels, and counts how often it is asked outside of a session."""
 
     name = "labelled"
+    persistent = True
     strays: Counter[str] = Counter()
 
     def on_session_open(self, ssn: Session) -> None:
-        self.on_session_reopen(ssn)
-        ssn.add_predicate_fn(self.name, self._fits, scope=Scope.STATIC, key=same_class)
-
-    def on_session_reopen(self, ssn: Session) -> bool:
         self._open = True
-        return True
+        ssn.add_predicate_fn(self.name, self._fits, scope=Scope.STATIC, key=same_class)
 
     def on_session_close(self, ssn: Session) -> None:
         self._open = False

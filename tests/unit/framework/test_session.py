@@ -26,7 +26,7 @@ from pumice import (
 )
 from pumice.errors import UnknownName
 from pumice.framework.points import POINTS
-from pumice.framework.session.opened import PluginEntry
+from pumice.framework.session.asking import PluginEntry
 from pumice.testing import Scenario, cluster, job, node, queue, session, task_of
 
 

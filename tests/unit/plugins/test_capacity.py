@@ -223,4 +223,4 @@ def test_a_queue_that_may_not_reclaim_may_not_if_it_held_more(
         statement.evict(task_of(ssn, f"r{n}-0"), "test")
         answers.append(bool(ssn.preemptive(mine, [task])))
     assert answers == sorted(answers)
-    assert ssn.of_registrations(refusals_last)
+    assert refusals_last(ssn)

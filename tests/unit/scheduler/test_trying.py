@@ -190,7 +190,7 @@ def test_a_helper_that_is_nearly_named_as_a_point_may_be_called_so(tmp_path: Pat
     tried(tmp_path, f"{BEGIN}{HELPERS[called]}")
 
 
-@pytest.mark.parametrize("hook", ["on_session_open", "on_session_close", "on_session_reopen"])
+@pytest.mark.parametrize("hook", ["on_session_open", "on_session_close"])
 def test_what_a_plugin_may_have_beside_points_is_no_slip(tmp_path: Path, hook: str) -> None:
     tried(tmp_path, f"{BEGIN}    def {hook}(self, ssn): return None\n\n    def predicate(self, task, node): ...\n")
 

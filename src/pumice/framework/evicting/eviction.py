@@ -59,7 +59,7 @@ class RoomMaker:
         self._refused: dict[tuple[str, str], Bools] | None = {} if remember and keeps_failures(ssn) else None
         self._spares = spares(ssn)
         self._settles = point is RECLAIMABLE and not ssn.compat.reclaim_in_turns
-        self._at_once = self._settles and ssn.of_registrations(refusals_last)
+        self._at_once = self._settles and refusals_last(ssn)
         """Is it asked whether victims could come back when all are evicted, instead of one after the other?"""
         self.possible = PossibleVictims(ssn, point)
         self._filters = ssn.anybody(VICTIM_FILTER)

@@ -60,12 +60,6 @@ class Failures:
         self.blames_job: Callable[[BaseException], bool] = lambda exc: False
         """Report whether a job is to blame for a failure within our own code; the cycle sets that job aside then."""
 
-    def forget(self, metrics: Metrics) -> None:
-        """Another cycle begins, in which nothing went wrong yet."""
-        self._metrics = metrics
-        if self.failed or self.errors:
-            self.errors, self.failed = [], set()
-
     def contain(
         self,
         plugin: str,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 from pumice.framework.compat import Compat
 from pumice.framework.points.callback import Callback
@@ -18,10 +19,6 @@ from pumice.model.task import Task
 
 if TYPE_CHECKING:
     from pumice.framework.plugin import Action
-    from pumice.framework.session.opened import PluginEntry
-
-
-V = TypeVar("V")
 
 STRICT = False
 """Tests set this: then an action can ask only what it declares. It costs a call per question."""
@@ -42,8 +39,21 @@ class PointAttribute(Generic[P, A]):
 
     def __get__(self, ssn: Asking, _: type) -> Callable[P, A]:
         name = _ATTRIBUTES[self._point.name]
-        bound = ssn.__dict__[name] = ssn._attributes[name] = ssn.bind(self._point)
+        bound = ssn.__dict__[name] = ssn.bind(self._point)
         return bound
+
+
+@dataclass(slots=True)
+class PluginEntry:
+    """A plugin of a tier: its conf name, how it is built and which of its flags are on."""
+
+    name: str
+    build: Callable[[], Any]
+    enabled: Callable[[str], bool]
+    unasked: Container[str] = frozenset()
+    """Points that no action asks: an author who registers there is warned."""
+    plugin: Any = None
+    """The plugin of the last session; a persistent one is opened again in the next. None if it was left out."""
 
 
 class Asking:
@@ -65,22 +75,7 @@ class Asking:
         self._chains: dict[str, list[list[Callback]]] = {}
         self._bound: dict[str, Call] = {}
         self._keys: dict[str, Callable[[Any], Any] | None] = {}
-        self._attributes: dict[str, Call] = {}
-        self._facts: dict[Callable[..., Any], Any] = {}
-        """What was found out of the registrations alone, by who found it out."""
-        self._entries: dict[str, list[tuple[int, int, PluginEntry]]] | None = None
         self.translate = None
-
-    def of_registrations(self, find: Callable[[Self], V]) -> V:
-        """What *find* finds out of the registrations alone: found out once for as long as they stand.
-
-        It must not lead back to the session.
-        """
-        try:
-            found: V = self._facts[find]
-        except KeyError:
-            found = self._facts[find] = find(self)
-        return found
 
     # -- who is asked -----------------------------------------------------------------------------------------------
     def chain(self, point: str) -> list[list[Callback]]:
@@ -93,43 +88,13 @@ class Asking:
             elif self._tiers is None:
                 known = [[c for callbacks in registered.values() for c in callbacks]]
             else:
-                known = [[c for name in tier for c in registered[name]] for tier in self._order(point, registered)]
+                flag = POINTS[point].flag
+                tiers = [[c for entry in tier for c in _answers(entry, registered, flag)] for tier in self._tiers]
+                known = [tier for tier in tiers if tier]
             if self.translate is not None:
                 known = [[self.translate(c) for c in tier] for tier in known]
             self._chains[point] = known
         return known
-
-    def _order(self, point: str, registered: Mapping[str, list[Callback]]) -> list[list[str]]:
-        """Who is asked at a point, tier by tier; worked out once for a configuration and those who register."""
-        key = (self.signature, point, *registered)
-        known = self.runtime.orders.get(key) if self.signature is not None else None
-        if known is None:
-            known = []
-            flag = POINTS[point].flag
-            last = -1
-            for tier, entry in self._in_order(registered):
-                if flag is None or entry.enabled(flag):
-                    if tier != last:
-                        known.append([])
-                        last = tier
-                    name = entry.name if entry.name in registered else getattr(entry.plugin, "name", "")
-                    if name in registered:
-                        known[-1].append(name)
-            self.runtime.orders[key] = known
-        return known
-
-    def _in_order(self, registered: Mapping[str, list[Callback]]) -> list[tuple[int, PluginEntry]]:
-        """The conf's entries of the plugins that registered, with their tiers, in the conf's order."""
-        if self._entries is None:
-            self._entries = {}
-            place = 0
-            for number, tier in enumerate(self._tiers or ()):
-                for entry in tier:
-                    place += 1
-                    for name in {entry.name, getattr(entry.plugin, "name", "") or entry.name}:
-                        self._entries.setdefault(name, []).append((place, number, entry))
-        found = {(place, number): entry for name in registered for place, number, entry in self._entries.get(name, ())}
-        return [(number, found[place, number]) for place, number in sorted(found)]
 
     def callbacks(self, point: Point[..., Any, Any]) -> list[Callback]:
         """The callbacks that are really asked at a point, in order, whatever their tiers."""
@@ -202,8 +167,6 @@ class Asking:
             self._unbind(name)
         self._chains.pop(point, None)
         self._keys.pop(point, None)
-        self._facts.clear()
-        self._entries = None
 
     # -- orders by key ----------------------------------------------------------------------------------------------
     def _kinds(self, point: str) -> dict[str, int] | None:
@@ -232,20 +195,18 @@ class Asking:
 
     def _unbind(self, point: str) -> None:
         """Have a point bound anew when it is next asked by its attribute."""
-        name = _ATTRIBUTES.get(point, point)
-        self.__dict__.pop(name, None)
-        self._attributes.pop(name, None)
-
-    def _unbind_all(self) -> None:
-        """Let go of every point; what was handed to the next session stays."""
-        own = self.__dict__
-        for name in self._attributes:
-            if name in own:
-                del own[name]
-        self._attributes = {}
+        self.__dict__.pop(_ATTRIBUTES.get(point, point), None)
 
     def contain(
         self, plugin: str, point: str, exc: BaseException, task: Task | None = None, node: Node | None = None
     ) -> None:
         """A plugin failed: attribute it, log it once, count it, go on."""
         self.failures.contain(plugin, point, exc, task, node)
+
+
+def _answers(entry: PluginEntry, registered: dict[str, list[Callback]], flag: str | None) -> list[Callback]:
+    """What a plugin of the conf answers at a point that *flag* switches off."""
+    found = registered.get(entry.name)
+    if found is None:
+        found = registered.get(getattr(entry.plugin, "name", ""))
+    return found if found is not None and (flag is None or entry.enabled(flag)) else []

@@ -19,7 +19,7 @@ from pumice.framework.points.guard import FAILS
 from pumice.framework.points.handlers import Handlers
 from pumice.framework.points.registration import Fn, Registration
 from pumice.framework.points.table import BATCHED, POINTS
-from pumice.framework.session.opened import Left, PluginEntry
+from pumice.framework.session.asking import PluginEntry
 from pumice.framework.session.questions import Questions
 from pumice.framework.session.search import SEARCHED
 from pumice.model.intents import Choice
@@ -45,11 +45,10 @@ class PluginOpening(Registration, Questions):
     """The time at which the next cycle is run even if nothing changes; see `wake_at`."""
 
     def _begin_opening(self) -> None:
-        """What is known of the plugins, and stands as long as they go on."""
         self._registered: dict[str, dict[str, list[Callback]]] = {}
-        self._left = Left()
-        self._may_stand = True
         self._opened: list[tuple[str, Any]] = []
+        self._added: list[tuple[str, str]] = []
+        """(Point, name) for what the plugin that is being opened registered."""
         self._opening = ""
         self._opening_entry: PluginEntry | None = None
 
@@ -132,19 +131,15 @@ class PluginOpening(Registration, Questions):
         shaped = fn if declared.get("sort_key") and callable(fn) else adapted(rule, name, fn)
         callback = Callback(name, point, shaped, **declared)
         at_point = self._registered.setdefault(point, {})
-        if self._opening_entry is None or (name in at_point and (point, name) not in self._left.at):
-            self._may_stand = False  # outside of an opening, or in the place of another plugin
-        if point in BATCHED and (point, name) in self._left.at:
+        if point in BATCHED and (point, name) in self._added:
             at_point[name] = [c for c in at_point[name] if c.fn != shaped] + [callback]
         else:
             at_point[name] = [callback]
-        self._left.at.append((point, name))
+        self._added.append((point, name))
         if self._chains:
             self._forget_chain(point)
         if self._opening_entry is not None and point in self._opening_entry.unasked:
-            warning = f"plugin {name!r} registers at {point}, which no action asks"
-            self.warnings.append(warning)
-            self._left.warnings.append(warning)
+            self.warnings.append(f"plugin {name!r} registers at {point}, which no action asks")
 
     def add_event_handler(self, handler: EventHandler) -> None:
         """Be told of every virtual placement and its undoing.
@@ -154,7 +149,6 @@ class PluginOpening(Registration, Questions):
         if not isinstance(handler, EventHandler):
             raise PluginLoadError(f"add_event_handler: needs an EventHandler, got {shown(handler)}")
         handler.plugin = handler.plugin or self._opening
-        self._left.lasts = False
         self.handlers.add(handler)
 
     def register_binder(self, name: str, binder: Any) -> None:
@@ -165,7 +159,6 @@ class PluginOpening(Registration, Questions):
         _check_name("register_binder", name)
         if binder is None:
             raise PluginLoadError("register_binder: needs a binder, an object with bind(intent), got None")
-        self._left.lasts = False
         self.binds.offer(name, binder)
 
     def prepare_binds(self, fn: Callable[[Task], Sequence[Choice]]) -> None:
@@ -174,58 +167,28 @@ class PluginOpening(Registration, Questions):
         :raises PluginLoadError: it is no function.
         """
         _check_function("prepare_binds", fn)
-        self._left.lasts = False
         self.binds.prepare(self._opening, fn)
 
     # -- opening and closing ------------------------------------------------------------------------------------------
     def _open_plugins(self) -> None:
-        """Build and open every plugin of the tiers, in order, or let it go on."""
-        clock, timings, timed = time.perf_counter, self.timings, self.runtime.metered
+        """Open every plugin of the tiers, in order; build those that no earlier session has left."""
         ill = self.runtime.health
-        begun = clock()
         for tier in self._tiers or ():
             for entry in tier:
+                if not _is_persistent(entry.plugin):
+                    entry.plugin = None
                 if ill and (health := ill.get(entry.name)) is not None and health.quarantined:
+                    entry.plugin = None
                     continue
-                self._opening_entry = entry
-                if entry.left is not None and self._goes_on(entry, entry.left):
-                    if timed:
-                        over = clock()
-                        timings["open", entry.name] = over - begun
-                        begun = over
-                    continue
-                entry.plugin, entry.left = None, None
-                self._left = Left()
+                self._opening_entry, self._added = entry, []
                 try:
-                    entry.plugin = entry.build()
+                    if entry.plugin is None:
+                        entry.plugin = entry.build()
                     self._open(entry.plugin, entry.name)
-                    self._left.lasts &= "on_session_reopen" in vars(type(entry.plugin))
-                    self._left.closes = _closes(entry.plugin)
-                    entry.left = self._left
                 except FAILS as exc:
-                    self._leave_out(entry.name, entry.plugin, exc)
-                begun = clock()
+                    plugin, entry.plugin = entry.plugin, None
+                    self._leave_out(entry.name, plugin, exc)
         self._opening_entry = None
-
-    def _goes_on(self, entry: PluginEntry, left: Left) -> bool:
-        """Does a plugin of the last session serve this one too? If not, what it registered is taken back."""
-        plugin, name = entry.plugin, entry.name
-        try:
-            if left.lasts:
-                self._opening = name
-                if plugin.on_session_reopen(self):
-                    if left.closes:
-                        self._opened.append((name, plugin))
-                    self.warnings += left.warnings
-                    return True
-        except FAILS as exc:
-            self.failures.contain(name, "on_session_reopen", exc, fn=plugin.on_session_reopen)
-        finally:
-            self._opening = ""
-        for point, registered in dict.fromkeys(left.at):
-            del self._registered[point][registered]
-            self._forget_chain(point)
-        return False
 
     def _forget_chain(self, point: str) -> None:
         self._ask_anew(point)
@@ -240,7 +203,7 @@ class PluginOpening(Registration, Questions):
     def _withdraw(self, name: str) -> None:
         """Take back what the plugin registered that is being opened."""
         self._opening = ""
-        for point, registered in self._left.at:
+        for point, registered in self._added:
             self._registered[point].pop(registered, None)
             self._forget_chain(point)
         self.handlers.drop(name)
@@ -252,7 +215,7 @@ class PluginOpening(Registration, Questions):
         :raises PluginLoadError: what it registers fits no form of a point.
         """
         name = name or getattr(plugin, "name", "") or type(plugin).__name__
-        self._left = Left()
+        self._added = []
         try:
             self._open(plugin, name)
         except PluginLoadError:
@@ -301,6 +264,11 @@ def _check_name(what: str, name: object) -> None:
 def _check_function(what: str, fn: object) -> None:
     if not callable(fn):
         raise PluginLoadError(f"{what}: needs a function, got {shown(fn)}")
+
+
+def _is_persistent(plugin: Any) -> bool:
+    """Report whether a plugin serves several sessions, as its own class says."""
+    return bool(vars(type(plugin)).get("persistent"))
 
 
 def _closes(plugin: Any) -> bool:

@@ -36,11 +36,6 @@ class Orders:
         self._ssn = ssn
         self._job_keys: dict[str, tuple[int, Any]] = {}
 
-    def forget(self) -> None:
-        """The cycle is over: let go of what was found out in it alone."""
-        if self._job_keys:
-            self._job_keys = {}
-
     # -- jobs -------------------------------------------------------------------------------------------------------
     def compare_jobs(self) -> Callable[[Job, Job], int]:
         """Which of two jobs comes first as plugins say: below 0 the left one, 0 where they do not tell them apart."""

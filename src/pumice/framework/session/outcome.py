@@ -111,10 +111,6 @@ class Outcome:
         while self.kept:
             self.kept.pop().discard()
 
-    def release(self) -> None:
-        """Let go of everything that leads back to the session."""
-        del self.kept, self.promises, self.fit_errors, self.refusals
-
 
 def _has_condition(existing: Sequence[Any], new: Mapping[str, str]) -> bool:
     """Report whether a condition is written already, and none that contradicts it."""

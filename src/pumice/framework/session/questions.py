@@ -200,7 +200,7 @@ class Questions(Asking):
     # -- queues -----------------------------------------------------------------------------------------------------
     def allocatable_by_class(self) -> bool:
         """Does `allocatable` depend on nothing but the queue and the class of a task?"""
-        return self.of_registrations(_allocatable_by_class)
+        return all(c.max_tasks is not None for c in self.callbacks(t.ALLOCATABLE))
 
     def allocatable_room(self, queue: Queue, task: Task, wanted: int) -> int:
         """How many equal tasks in a row the queue would take, up to *wanted*; 0 when somebody cannot say."""
@@ -275,10 +275,6 @@ def _has_its_gang(job: Job) -> bool:
 
 def _is_gang(callback: Callback) -> bool:
     return getattr(callback.fn, "__module__", "") == "pumice.plugins.gang"
-
-
-def _allocatable_by_class(ssn: Questions) -> bool:
-    return all(c.max_tasks is not None for c in ssn.callbacks(t.ALLOCATABLE))
 
 
 def _known(_: str, profile: Hashable) -> Hashable:

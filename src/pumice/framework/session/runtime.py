@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pumice.engine.hypernodes import HyperNodeTree
 from pumice.engine.views import ViewCache
@@ -13,8 +13,15 @@ from pumice.framework.session.pending_queue import PendingQueue
 from pumice.framework.session.rounds import Losses, Turns
 
 if TYPE_CHECKING:
+    from pumice.framework.session.asking import PluginEntry
     from pumice.framework.session.nominations import Nomination
-    from pumice.framework.session.session import Session
+
+
+class Assembly(Protocol):
+    """An assembled conf, as far as plugins are built of it."""
+
+    def tiers(self) -> list[list[PluginEntry]]:
+        """Return entries for the plugins, tier by tier, none of them built."""
 
 
 @dataclass(slots=True)
@@ -47,21 +54,21 @@ class Runtime:
     """Failures of plugins that were logged: (plugin, point, kind of error, line)."""
     key_kinds: dict[str, dict[str, int]] = field(default_factory=dict)
     """Orders in which sort keys of several kinds met."""
-    orders: dict[tuple[object, ...], list[list[str]]] = field(default_factory=dict)
-    """Who is asked at a point, tier by tier, by configuration and who registers there."""
     order_bases: dict[str, object] = field(default_factory=dict)
     """Plugin -> what its sort keys of jobs are made of, beside the jobs: what the backlogs are ordered by."""
 
-    opened: tuple[object, object, Session] | None = None
-    """The last session, where the next cycle may go on with it, with the state and the configuration that it had."""
+    tiers: tuple[object, object, list[list[PluginEntry]]] | None = None
+    """The state and the assembled conf that the last session had, with its plugins: persistent ones stay for these."""
 
     last_cycle: Any = None
     """The last cycle, if it left everything as it was (`scheduler/last_cycle.py`)."""
 
-    def take_opened(self, state: object, assembly: object) -> Session | None:
-        """The session that rests, if it is on the same state under the same configuration; it can be had once."""
-        known, self.opened = self.opened, None
-        return known[2] if known is not None and known[0] is state and known[1] is assembly else None
+    def tiers_of(self, state: object, assembly: Assembly) -> list[list[PluginEntry]]:
+        """Return the plugins of an assembled conf, tier by tier, for a session on *state*."""
+        known = self.tiers
+        if known is None or known[0] is not state or known[1] is not assembly:
+            known = self.tiers = state, assembly, assembly.tiers()
+        return known[2]
 
     def rng(self) -> random.Random | None:
         """The generator of this cycle where ties are settled at random."""
@@ -78,8 +85,7 @@ class Runtime:
         self.cache = ViewCache()
         self.pending = PendingQueue()
         self.admissions = PendingQueue()
-        self.orders = {}
         self.order_bases = {}
-        self.opened = None
+        self.tiers = None
         self.last_cycle = None
         self.key_kinds.clear()

@@ -41,13 +41,6 @@ class Search:
         self.by_rows = True
         """Are filters and scores about rows of the node table? Not where nodes are looked for in another view."""
 
-    def rest(self) -> None:
-        """The cycle is over: let go of what was found out in it alone."""
-        if self._chooser is not None:
-            self._chooser.why_not.forget()
-        if self._ssn.runtime.random_ties:
-            self._chooser = None  # each cycle has its own generator
-
     def forget(self) -> None:
         """Somebody registered, or the session is over: have it made anew."""
         if self._chooser is not None:

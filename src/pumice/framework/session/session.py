@@ -18,9 +18,9 @@ from pumice.framework.points.binds import Binds
 from pumice.framework.points.callback import Callback
 from pumice.framework.points.guard import Failures
 from pumice.framework.points.handlers import Handlers
+from pumice.framework.session.asking import PluginEntry
 from pumice.framework.session.budgets import Budgets
 from pumice.framework.session.nominations import hold_rooms, holds
-from pumice.framework.session.opened import PluginEntry
 from pumice.framework.session.opening import PluginOpening
 from pumice.framework.session.orders import Orders
 from pumice.framework.session.outcome import Outcome
@@ -86,53 +86,33 @@ class Session(PluginOpening):
         self.runtime = runtime if runtime is not None else Runtime()
         self.actions = tuple(actions)
         self.signature = signature
-        self.metrics = Metrics(self.runtime.metered)
-        self.failures = self._make_failures()
-        self.handlers = self._no_handlers()
-        self.binds = Binds(self.failures)
-        self.orders = Orders(self)
-        self.search = Search(self)
-        self._tiers, self._action_arguments = tiers, action_arguments
-        self._begin_opening()
-        self._preemptive: dict[Hashable, Verdict] = {}
-        self._views: dict[Callable[[Session], Any], Any] = {}
-        self._begin(shard, environment, thorough=thorough, tells=tells)
-        self._begin_asking()
-        self._own = frozenset((*vars(self), "_own"))
-
-    def _begin(
-        self, shard: Shard | None, environment: Mapping[str, Any] | None, *, thorough: bool, tells: bool
-    ) -> None:
-        """What is of one cycle alone."""
-        state = self.state
         self.shard = shard
         self.thorough, self._tells = thorough, tells
         self.given_environment: Mapping[str, Any] = environment or {}
         self.wakes_at = math.inf
-        self.acting = None
         self.domain: TopologyDomain | None = None
         """The hyper-node in which nodes are being looked for; None: everywhere."""
         self.simulates = False
         """Are queues asked for the sums alone, whatever their state? So in the dry runs of Volcano's preempt."""
         self.forgot_turns = False
         """Was what is remembered of evictions gone through in this cycle?"""
-        self.metrics.wanted = self.runtime.metered
-        self.outcome = Outcome(state, self.runtime)
         self.timings: dict[tuple[str, str], float] = {}
         self.warnings: list[str] = []
+        self.metrics = Metrics(self.runtime.metered)
+        self.failures = self._make_failures()
+        self.handlers = Handlers(self.failures, state, raising_objects=compat.raising_handlers)
+        self.binds = Binds(self.failures)
+        self.orders = Orders(self)
+        self.search = Search(self)
+        self.outcome = Outcome(state, self.runtime)
+        self._tiers, self._action_arguments = tiers, action_arguments
+        self._preemptive: dict[Hashable, Verdict] = {}
         self._preemptive_at = -1
-        state.refresh()
+        self._views: dict[Callable[[Session], Any], Any] = {}
         self._told: dict[str, Job] = {}
-
-    def again(
-        self, shard: Shard | None, environment: Mapping[str, Any] | None, *, thorough: bool, tells: bool
-    ) -> Session:
-        """The same for the next cycle: what was made of registrations stands, what was found out is gone (`rest`)."""
-        self._begin(shard, environment, thorough=thorough, tells=tells)
-        return self
-
-    def _no_handlers(self) -> Handlers:
-        return Handlers(self.failures, self.state, raising_objects=self.compat.raising_handlers)
+        self._begin_opening()
+        self._begin_asking()
+        state.refresh()
 
     @cached_property
     def budgets(self) -> Budgets:
@@ -259,46 +239,15 @@ class Session(PluginOpening):
                 self.state.move(op.task, S.PENDING, None)
         self.state.end_session()
 
-    def rest(self) -> bool:
-        """The cycle is over: let go of what it found out. May the next one, on the same state and of the same tiers, go
-        on with this session? Not where a plugin failed, or registered in the place of another.
-        """
-        if self._tiers is None or self.failures.failed or not self._may_stand:
-            return False
-        if len(vars(self)) != len(self._own) + len(self._attributes):
-            for name in [n for n in vars(self) if n not in self._own and n not in self._attributes]:
-                del vars(self)[name]  # of this cycle, or a plugin's
-        if not self.metrics.untouched:
-            self.metrics = Metrics(self.runtime.metered)
-        self.failures.forget(self.metrics)
-        self.search.rest()
-        self.orders.forget()
-        if self.handlers:
-            self.handlers = self._no_handlers()
-        if self.binds:
-            self.binds = Binds(self.failures)
-        if self._views:
-            self._views = {}
-        if self._preemptive:
-            self._preemptive = {}
-        self.outcome.release()
-        self._told = {}
-        return True
-
-    def retire(self) -> None:
+    def release(self) -> None:
         """Let go of everything that leads back here, so that a session that is over needs no garbage collector.
 
-        Nothing can be asked any more; what was found out has been taken over.
+        Nothing can be asked any more. Plugins are built anew if one of them failed.
         """
+        if self.failures.failed:
+            self.runtime.tiers = None
         self.search.forget()
-        self._unbind_all()
-        self._tiers = self._entries = None
-        self._registered, self._chains, self._bound, self._keys, self._opened = {}, {}, {}, {}, []
-        self.handlers, self.binds = self._no_handlers(), Binds(self.failures)
-        self._views = {}
-        self.outcome.release()
-        self.failures.errors = []
-        del self.orders, self.search
+        vars(self).clear()
 
     def changed_jobs(self) -> list[Job]:
         """Jobs that changed since the last session closed, by events or by this session, and that are to be told of."""

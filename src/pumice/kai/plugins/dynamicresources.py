@@ -24,6 +24,7 @@ class DynamicResources(Plugin):
     """Chooses devices for claims while a node is looked at, so that a task without them is not placed."""
 
     name = "dynamicresources"
+    persistent = True
     kept = Argument(10, "Has no effect: every selector is kept.", name="maxCelCacheEntries", read=Arguments.get)
 
     def on_session_open(self, ssn: Session) -> None:

@@ -15,6 +15,7 @@ class NodeLocalGreedy(Plugin):
     """Victims one after the other, of each node on its own that the last of them was on."""
 
     name = "sg-nodelocalgreedy"
+    persistent = True
 
     def scenario_generator(self, context: SearchContext) -> Iterator[VictimScenario]:
         """Scenarios, in the order in which they are tried."""
@@ -25,6 +26,7 @@ class MultiNodeGang(Plugin):
     """Victims on as many nodes as it takes, the nodes with least to free first."""
 
     name = "sg-multinodegang"
+    persistent = True
 
     def scenario_generator(self, context: SearchContext) -> Iterator[VictimScenario]:
         """Scenarios, in the order in which they are tried."""

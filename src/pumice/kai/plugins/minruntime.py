@@ -40,6 +40,7 @@ class MinRuntime(Plugin):
     """
 
     name = "minruntime"
+    persistent = True
     preempt = Argument(0.0, "If no queue says one.", name="defaultPreemptMinRuntime", values="duration", read=_seconds)
     reclaim = Argument(0.0, "If no queue says one.", name="defaultReclaimMinRuntime", values="duration", read=_seconds)
     method = Argument(

@@ -32,6 +32,7 @@ class Numa(Plugin):
     """Foresees what the Topology Manager of the kubelets does, by the NodeResourceTopologies of the nodes."""
 
     name = "numa"
+    persistent = True
     ignored = Argument[frozenset[str]](
         frozenset(),
         "Resources that are not looked at.",

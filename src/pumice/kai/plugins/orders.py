@@ -23,6 +23,7 @@ class KaiPriority(Plugin):
     """Jobs of higher priority go first."""
 
     name = "priority"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         """By priority."""
@@ -39,6 +40,7 @@ class Elastic(Plugin):
     """Jobs below their minimum go first, then those at it, then those above."""
 
     name = "elastic"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         """By how far the minimum is reached."""
@@ -69,6 +71,7 @@ class SubGroupOrder(Plugin):
     """Sub-groups below what they need go first, then those that are less beyond it."""
 
     name = "subgrouporder"
+    persistent = True
 
     def sub_group_order(self, left: Member, right: Member) -> int:
         """By how far what is needed is reached."""
@@ -93,6 +96,7 @@ class TaskOrder(Plugin):
     """Tasks with a larger number in their task-priority label go first, those without the label last."""
 
     name = "taskorder"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         """By the label."""
@@ -110,6 +114,7 @@ class Kubeflow(Plugin):
     """Masters and launchers of Kubeflow's jobs go before workers."""
 
     name = "kubeflow"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         """By the role."""
@@ -124,6 +129,7 @@ class Ray(Plugin):
     """Heads of Ray's clusters go before workers."""
 
     name = "ray"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         """By the kind of node."""

@@ -30,6 +30,7 @@ class KaiPodAffinity(Plugin):
     """Adds up the weights of preferred affinity and anti-affinity between a task and those who are there."""
 
     name = "podaffinity"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         """Look at the world."""

@@ -62,6 +62,7 @@ class KaiPredicates(Plugin):
     """Node selectors and affinity, taints, host ports, pod affinity, node conditions, kinds of GPUs, volumes."""
 
     name = "predicates"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         """Look at the nodes once."""

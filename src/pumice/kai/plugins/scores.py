@@ -32,6 +32,7 @@ class NodePlacement(Plugin):
     """Packs tasks (``binpack``) or spreads them, by GPUs or, for tasks without any, by cpu."""
 
     name = "nodeplacement"
+    persistent = True
     gpu = Argument(BINPACK, "Tasks with GPUs.", choices=(BINPACK, SPREAD, ""))
     cpu = Argument(BINPACK, "Tasks without GPUs.", choices=(BINPACK, SPREAD, ""))
 
@@ -81,6 +82,7 @@ class NodeAvailability(Plugin):
     """Prefers nodes on which the task can start at once."""
 
     name = "nodeavailability"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         """Say that it changes nothing as long as there is room."""
@@ -100,6 +102,7 @@ class ResourceType(Plugin):
     """Keeps tasks without GPUs on nodes without GPUs."""
 
     name = "resourcetype"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         """Say something of such tasks only, and always the same."""
@@ -118,6 +121,7 @@ class GpuSharingOrder(Plugin):
     """Prefers nodes with a GPU in use that can still take the request."""
 
     name = "gpusharingorder"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         """Know whether tasks without GPUs count too."""
@@ -146,6 +150,7 @@ class NominatedNode(Plugin):
     """Prefers the node that the pod is nominated to."""
 
     name = "nominatednode"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         """Say something of such pods only."""
@@ -170,6 +175,7 @@ class KaiGpuPack(_GpuOrder):
     """Fills GPUs that are shared already."""
 
     name = "gpupack"
+    persistent = True
 
     def gpu_order(self, task: TaskView, node: Node, gpu: str) -> float:
         """The fuller the better; a whole one last."""
@@ -180,6 +186,7 @@ class KaiGpuSpread(_GpuOrder):
     """Spreads tasks over GPUs."""
 
     name = "gpuspread"
+    persistent = True
 
     def gpu_order(self, task: TaskView, node: Node, gpu: str) -> float:
         """The emptier the better; a whole one first."""

@@ -32,6 +32,7 @@ class KaiTopology(Plugin):
     """Places jobs and sub-groups in one domain of the required level, preferably of a lower one."""
 
     name = "topology"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         """Read the topologies."""

@@ -27,6 +27,7 @@ class Capacity(Plugin):
     """Bounds what queues hold by ``capability``, ``guarantee`` and ``deserved``; with ``enableHierarchy`` in a tree."""
 
     name = "capacity"
+    persistent = True
     level = Argument(
         0,
         "How many levels of parents take part in reclaim; only with `enableHierarchy`.",
@@ -61,13 +62,6 @@ class Capacity(Plugin):
         self._claims = Claims(ssn, tree, limits, capacity=self.counts_capacity) if limits else None
         self._reclaim = CapacityVictims(ssn, tree, self.level if self._hierarchy else 0, self._sync)
         self._admission = Admission(ssn)
-
-    def on_session_reopen(self, ssn: Session) -> bool:
-        """Queues side by side go on; a tree and device claims are followed by handlers, which are of one session."""
-        if ssn.flag("enableHierarchy"):
-            return False
-        self._begin(ssn)
-        return self._claims is None
 
     def on_session_open(self, ssn: Session) -> None:
         self._begin(ssn)

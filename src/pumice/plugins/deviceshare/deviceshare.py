@@ -70,6 +70,7 @@ class DeviceShare(Plugin):
     """
 
     name = NAME
+    persistent = True
     vgpu = Argument(False, "Share vGPU cards.", name="deviceshare.VGPUEnable")
     sharing = Argument(False, "Share cards by memory.", name="deviceshare.GPUSharingEnable")
     number = Argument(False, "Say which whole cards a task has.", name="deviceshare.GPUNumberEnable")

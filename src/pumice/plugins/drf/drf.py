@@ -24,30 +24,22 @@ class Drf(Plugin):
     """
 
     name = "drf"
+    persistent = True
     _seen: Mapping[int, Number] | None = None
     """What the cluster offered when the total was last put in order."""
 
     def on_session_open(self, ssn: Session) -> None:
-        self._begin(ssn)
+        self._ssn = ssn
+        if self._seen != ssn.state.total:
+            self._seen = dict(ssn.state.total)
+            self._total = [(d, v) for d, v in sorted(self._seen.items()) if v >= TOLERANCE]
+        ssn.orders.order_jobs_by(self.name, self._total)
         ssn.add_job_order_key_fn(self.name, self._share)
         ssn.add_preemptable_fn(self.name, self._preemptable)
         if ssn.flag("enableHierarchy"):
             self._hierarchy = self._current_hierarchy(ssn)
             ssn.add_queue_order_fn(self.name, self._hierarchy.compare)
             ssn.add_reclaimable_fn(self.name, self._reclaimable)
-
-    def on_session_reopen(self, ssn: Session) -> bool:
-        if ssn.flag("enableHierarchy"):
-            return False
-        self._begin(ssn)
-        return True
-
-    def _begin(self, ssn: Session) -> None:
-        self._ssn = ssn
-        if self._seen != ssn.state.total:
-            self._seen = dict(ssn.state.total)
-            self._total = [(d, v) for d, v in sorted(self._seen.items()) if v >= TOLERANCE]
-        ssn.orders.order_jobs_by(self.name, self._total)
 
     def _current_hierarchy(self, ssn: Session) -> Hierarchy:
         active = [q for q in ssn.queues.values() if q.jobs]

@@ -43,6 +43,7 @@ class NetworkTopologyAware(Plugin):
     """Keeps a job within one hyper-node of the tier that it allows: the lowest tier that will do, there the fullest."""
 
     name = "network-topology-aware"
+    persistent = True
     weight = Argument(1, "Weight of all scores.", minimum=0, lenient=True)
     cpu = Argument(
         1, "Weight of cpu when hyper-nodes are filled up.", name="hypernode.binpack.cpu", minimum=0, lenient=True
@@ -78,11 +79,11 @@ class NetworkTopologyAware(Plugin):
         super().__init__(arguments)
         others = {name: self.weights.get(name, 1) for name in self.resources}
         self._packing = Packing({"cpu": self.cpu, "memory": self.memory, **others})
-        self._kept: tuple[object, bool] = (None, False)
-        self._insides: dict[str, tuple[object, Bools, int]] = {}
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn
+        self._kept: tuple[object, bool] = (None, False)
+        self._insides: dict[str, tuple[object, Bools, int]] = {}
         self._whole = ssn.compat.whole_domains
         self._at_open: tuple[Ints, Ints] | None = None
         tree = self._tree = ssn.hyper_nodes

@@ -67,14 +67,18 @@ class NodeOrder(Plugin):
     """
 
     name = "nodeorder"
+    persistent = True
     weights = tuple(Argument(default, doc, name=f"{name}.weight") for name, (default, doc) in _SCORES.items())
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
         self._weights = {name: one.of(self.arguments) for name, one in zip(_SCORES, self.weights, strict=True)}
+        least, most, balanced = [
+            self._weights[name] for name in ("leastrequested", "mostrequested", "balancedresource")
+        ]
+        self._requests = RequestScores(least, most, balanced)
 
     def on_session_open(self, ssn: Session) -> None:
-        self._made_for = self._follows(ssn)
         add = partial(ssn.add_batch_node_order_fn, self.name)
         weight, used = self._weights, ssn.state.classes.features
         least, most, balanced = weight["leastrequested"], weight["mostrequested"], weight["balancedresource"]
@@ -82,8 +86,7 @@ class NodeOrder(Plugin):
         if (least or most or balanced) and blind:
             add(RequestScores(least, most, balanced, Frozen.of(ssn.state.table)).score)
         elif least or most or balanced:
-            live = RequestScores(least, most, balanced)
-            add(live.score, scope=Scope.NODE, key=same_class)
+            add(self._requests.score, scope=Scope.NODE, key=same_class)
         if by := weight["tainttoleration"]:
             add(avoided_taints, scope=Scope.STATIC, key=same_class, normalize=least_is_best(by))
         if (by := weight["nodeaffinity"]) and Feature.PREFERRED_NODES in used:
@@ -98,18 +101,6 @@ class NodeOrder(Plugin):
                 add(company.score, key=company.key, normalize=stretched(by))
             if by := weight["podtopologyspread"]:
                 add(SoftSpread(index).score, key=skip_unless(has_soft_spread), normalize=fewest_is_best(by))
-
-    def on_session_reopen(self, ssn: Session) -> bool:
-        return self._made_for is not None and self._made_for == self._follows(ssn)
-
-    def _follows(self, ssn: Session) -> tuple[object, ...] | None:
-        """What the registrations follow from beside the arguments; None where they hold for one session only."""
-        used = ssn.state.classes.features
-        if Feature.NEIGHBOURS in used or _blind(ssn):
-            return None
-        images = Images.kept(ssn.runtime.kept, ssn.state.table)
-        images.sync()
-        return frozenset(used), images, bool(images)
 
     def _add_images(self, ssn: Session, weight: int) -> None:
         images = Images.kept(ssn.runtime.kept, ssn.state.table)

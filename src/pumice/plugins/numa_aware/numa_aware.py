@@ -47,6 +47,7 @@ class NumaAware(Plugin):
     """Puts tasks whose containers have CPUs of their own where the kubelet can give them in few enough NUMA nodes."""
 
     name = NAME
+    persistent = True
     weight = Argument(1, "Weight of the score.")
 
     def on_session_open(self, ssn: Session) -> None:

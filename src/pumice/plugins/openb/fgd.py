@@ -44,6 +44,7 @@ class Fgd(Plugin):
     """Places tasks so that the expected fragment grows least: free GPU capacity that typical tasks could not use."""
 
     name = "fgd"
+    persistent = True
     weight = Argument(1.0, "Factor of the score.")
     coverage = Argument(0.95, "The part of the workload that its typical tasks make up.")
     typical = Argument[list[str]](

@@ -27,6 +27,7 @@ class GpuClustering(Plugin):
     """Prefers nodes that hold only tasks of the same kind (a part of a GPU, one, two, four or eight)."""
 
     name = "gpuclustering"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn
@@ -53,6 +54,7 @@ class GpuPacking(Plugin):
     """Fills devices in use first, then idle devices of nodes in use, then idle nodes."""
 
     name = "gpupacking"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn

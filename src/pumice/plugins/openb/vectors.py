@@ -22,6 +22,7 @@ class RandomNode(Plugin):
     """Any node that fits, and any device: equally likely, by a seeded draw for each task."""
 
     name = "random"
+    persistent = True
     seed = Argument(0, "Another seed is another draw.")
 
     def on_session_open(self, ssn: Session) -> None:
@@ -61,6 +62,7 @@ class DotProd(_Vectors):
     """Prefers nodes whose free CPU and GPU point away from what the task asks for: the scarcer fit first."""
 
     name = "dotprod"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn
@@ -80,6 +82,7 @@ class BestFit(_Vectors):
     """Prefers nodes on which the least is left over once the task is there."""
 
     name = "bestfit"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn

@@ -31,7 +31,6 @@ from pumice.state.classes import Feature
 Reasons = npt.NDArray[np.int32]
 
 TOO_MANY_PODS: Final = reason_id("predicates", "node(s) pod number exceeded")
-_OF_NEIGHBOURS: Final = frozenset({Feature.NEIGHBOURS, Feature.GROUP_DOMAIN})
 _OF_DEVICES: Final = frozenset({Feature.DEVICE_CLAIMS, Feature.DEVICE_CLASSES})
 
 
@@ -52,6 +51,7 @@ class Predicates(Plugin):
     """Keeps tasks off nodes as kube-scheduler does (resources are the actions' business)."""
 
     name = "predicates"
+    persistent = True
     switches = tuple(Argument(True, doc, name=f"predicate.{name}Enable") for name, doc in _SWITCHES.items())
     counts_devices = Argument(
         True,
@@ -78,7 +78,6 @@ class Predicates(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         used = ssn.state.classes.features
-        self._made_for = frozenset(used)
         add = ssn.add_batch_predicate_fn
         name, static = self.name, Scope.STATIC
         add(name, room_for_a_pod, scope=Scope.NODE, key=same_class)
@@ -100,11 +99,6 @@ class Predicates(Plugin):
             ssn.add_subset_nodes_fn(name, domain.sets)
         if self.counts_devices and not used.isdisjoint(_OF_DEVICES):
             self._add_devices(ssn)
-
-    def on_session_reopen(self, ssn: Session) -> bool:
-        """What is registered follows from what pods use; what knows about neighbours is made anew."""
-        used = ssn.state.classes.features
-        return used == self._made_for and used.isdisjoint(_OF_NEIGHBOURS)
 
     def _add_volumes(self, ssn: Session) -> None:
         """Limits, zones and binding, for clusters where pods use claims."""

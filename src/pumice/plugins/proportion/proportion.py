@@ -27,9 +27,10 @@ class Proportion(Plugin):
     """
 
     name = "proportion"
+    persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
-        self.on_session_reopen(ssn)
+        self._begin(ssn)
         ssn.add_queue_order_key_fn(self.name, self._order)
         ssn.add_overused_fn(self.name, self._overused)
         ssn.add_allocatable_fn(self.name, self._allocatable, max_tasks=self._max_tasks)
@@ -38,7 +39,7 @@ class Proportion(Plugin):
         ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=self._same_question)
         ssn.add_job_enqueued_fn(self.name, self._enqueued)
 
-    def on_session_reopen(self, ssn: Session) -> bool:
+    def _begin(self, ssn: Session) -> None:
         self._ssn = ssn
         self._admitted: dict[str, dict[int, Number]] = {}
         self._shares: dict[str, tuple[int, float]] = {}
@@ -53,7 +54,6 @@ class Proportion(Plugin):
         if filling.problems is not before:
             ssn.outcome.intents.extend(quota.queue_notes(before, filling.problems))
         self._admission = Admission(ssn)
-        return True
 
     # -- order ----------------------------------------------------------------------------------------------------
     def _share(self, queue: Queue) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pumice.framework.arguments import Argument, Arguments
+from pumice.framework.arguments import Argument
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.kai.plugins.proportion.division import DividedShare, divide
@@ -31,6 +31,7 @@ class KaiProportion(Plugin):
     """
 
     name = "proportion"
+    persistent = True
     k = Argument(1.0, "Weight of past use; 0 and less: none.", name="kValue")
     multiplier = Argument(
         1.0,
@@ -40,23 +41,19 @@ class KaiProportion(Plugin):
         lenient=True,
     )
 
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
-        self._k = max(self.k, 0.0)
+    def on_session_open(self, ssn: Session) -> None:
+        """Divide, and answer by the result."""
         self._standings: dict[str, tuple[Amounts, Amounts]] = {}
         self._free: dict[str, bool] = {}
         """Queue -> is there no limit to it?"""
         self._robbed: tuple[tuple[int, int], dict[str, bool]] = ((0, -1), {})
         """Job and version of the world -> from which queues may be reclaimed for it."""
-
-    def on_session_open(self, ssn: Session) -> None:
-        """Divide, and answer by the result."""
         self._world: KaiWorld = world_of(ssn)
         self._any_excess = ssn.compat.kai_any_excess
         offered = self._world.total()
         self._count_past_use(ssn, offered)
         roots = [q for q in self._world.queues.values() if q.parent is None]
-        share_out(offered, roots, self._k)
+        share_out(offered, roots, max(self.k, 0.0))
         standing = ClaimOrder(self._world, offered)
         ssn.add_queue_claim_order_fn(self.name, standing.compare)
         self._world.orders.keys_of_claims[standing.compare] = (standing.standing, settle)
