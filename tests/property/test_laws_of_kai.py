@@ -17,20 +17,15 @@ from pumice_conformance.kai_rounds import prepare, state_of
 from effort import WHOLE
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
-from pumice.kai.plugins.proportion.plugin import KaiProportion
-from pumice.kai.plugins.proportion.standing import ClaimOrder
-from pumice.kai.search.choice import KaiChoice
-from pumice.kai.search.hopeless import HopelessTasks
-from pumice.kai.search.ordering import WorkOrder
-from pumice.kai.search.placing import Placer
-from pumice.kai.search.runs import JobRun, RankedJobs
+from pumice.kai.plugins.proportion import ClaimOrder, KaiProportion
+from pumice.kai.search.placing import HopelessTasks, KaiChoice, Placer
 from pumice.kai.search.sieves import Sieve
+from pumice.kai.search.work_order import JobRun, RankedJobs, WorkOrder
 from pumice.kai.view import jobs
-from pumice.kai.view.amounts import exceeds
-from pumice.kai.view.point_orders import WorldOrders
-from pumice.kai.view.room import KaiRoom
-from pumice.kai.view.stage import ACTIVE, TaskStage
-from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.nodes import KaiRoom
+from pumice.kai.view.points import WorldOrders
+from pumice.kai.view.queues import exceeds
+from pumice.kai.view.tasks import ACTIVE, TaskStage, TaskView
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.gpu import DEVICE
 from pumice.model.intents import Bind

@@ -13,10 +13,8 @@ from test_laws_of_kai import conf_of, look
 from effort import WHOLE
 from pumice.framework.arguments import Arguments
 from pumice.kai.plugins.minruntime import MinRuntime
-from pumice.kai.view.jobs import JobView
-from pumice.kai.view.stage import ACTIVE, TaskStage
-from pumice.kai.view.subgroups import GroupSet, Member
-from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.jobs import GroupSet, JobView, Member
+from pumice.kai.view.tasks import ACTIVE, TaskStage, TaskView
 from pumice.kai.view.world import KaiWorld
 from pumice.model.kai import TopologyConstraint
 

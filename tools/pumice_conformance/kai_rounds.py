@@ -11,7 +11,7 @@ from pumice.config import from_data
 from pumice.framework.registry import Registry
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session
-from pumice.kai.view.stage import TaskStage
+from pumice.kai.view.tasks import TaskStage
 from pumice.kai.view.wording import job_error
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model import api

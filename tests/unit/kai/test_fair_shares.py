@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pumice.kai.plugins.proportion.division import DividedShare, divide, divide_surplus
+from pumice.kai.plugins.proportion import DividedShare, divide, divide_surplus
 
 
 def shares(*given: tuple[float, float, float]) -> list[DividedShare]:

@@ -11,7 +11,7 @@ from pumice_conformance.kai_rounds import prepare, state_of
 
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
-from pumice.kai.view.devices import SharedGpu
+from pumice.kai.view.nodes import SharedGpu
 from pumice.model.events import Gone
 from pumice.scheduler.cycle import run_cycle
 

@@ -8,9 +8,9 @@ import pytest
 from kai_cases import job, node, queue
 from kai_plans import world
 
-from pumice.kai.search.runs import rank
-from pumice.kai.search.signatures import Signatures
+from pumice.kai.search.helping import Signatures
 from pumice.kai.search.solver import Solved, Solver
+from pumice.kai.search.work_order import rank
 from pumice.kai.view.statement import ChangePlan
 from pumice.kai.view.world import KaiWorld
 

@@ -13,9 +13,8 @@ from pumice_conformance.kai_rounds import prepare, state_of
 
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
-from pumice.kai.view.asked_zones import ZonedRequest
 from pumice.kai.view.statement import ChangePlan
-from pumice.kai.view.zones import NumaZone, ZonedNode, zoned
+from pumice.kai.view.zones import NumaZone, ZonedNode, ZonedRequest, zoned
 from pumice.model.api import NodeResourceTopology, decode
 from pumice.model.intents import Bind
 from pumice.model.keys import NUMA_OBSERVED, NUMA_PREDICTED

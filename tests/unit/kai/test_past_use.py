@@ -12,7 +12,7 @@ from pumice_conformance.kai_rounds import prepare, state_of
 from pumice.config.cron import CronSchedule
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
-from pumice.kai.view.usage import UsageAccount, UsageSettings
+from pumice.kai.view.settings import UsageAccount, UsageSettings
 from pumice.scheduler.cycle import run_cycle
 
 FULL = (8.0, 64.0, 4.0)

@@ -9,8 +9,7 @@ import pytest
 from kai_cases import job, node, queue
 from kai_plans import world
 
-from pumice.kai.search.ordering import WorkOrder
-from pumice.kai.search.runs import RankedJobs
+from pumice.kai.search.work_order import RankedJobs, WorkOrder
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.statement import ChangePlan
 from pumice.kai.view.world import KaiWorld

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from kai_cases import cluster, decided, job, node, queue
 
-from pumice.kai.search.budgets import COST, SearchBudget
-from pumice.kai.search.solver import Solver
+from pumice.kai.search.solver import COST, SearchBudget, Solver
 
 
 def reclaims(**budgets: Any) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kai_cases import job, node, queue
 from kai_plans import world
 
-from pumice.kai.search.ordering import WorkOrder
+from pumice.kai.search.work_order import WorkOrder
 
 
 def test_of_two_queues_that_victims_would_leave_with_nothing_the_one_that_holds_more_gives_first() -> None:

@@ -7,13 +7,13 @@ from typing import ClassVar
 from pumice.framework.plugin import Action
 from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
-from pumice.kai.search import ordering, placing
+from pumice.kai.search import placing, work_order
 from pumice.kai.search.helping import paused, waiting
-from pumice.kai.search.ordering import WorkOrder
 from pumice.kai.search.placing import Placer
+from pumice.kai.search.work_order import WorkOrder
 from pumice.kai.view.jobs import JobView
-from pumice.kai.view.stage import ALLOCATED, TaskStage
 from pumice.kai.view.statement import ChangePlan
+from pumice.kai.view.tasks import ALLOCATED, TaskStage
 from pumice.kai.view.wording import strays, unreadable, unready
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.codes import ReasonCode
@@ -24,7 +24,7 @@ class KaiAllocate(Action):
     """Places jobs in pieces: the gang first, then one pod or sub-group at a time, in the order of the queues."""
 
     name = "allocate"
-    asks: ClassVar = (*ordering.ASKS, *placing.ASKS)
+    asks: ClassVar = (*work_order.ASKS, *placing.ASKS)
 
     def execute(self, ssn: Session) -> None:
         """Serve every job that waits, until nobody can be served."""

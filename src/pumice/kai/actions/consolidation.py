@@ -10,10 +10,10 @@ from pumice.framework.plugin import Action
 from pumice.framework.session.session import Session
 from pumice.kai.search import helping
 from pumice.kai.search.helping import help_in_turn
-from pumice.kai.search.scenario import VictimScenario
-from pumice.kai.view.amounts import GPU
+from pumice.kai.search.scenarios import VictimScenario
 from pumice.kai.view.jobs import JobView
-from pumice.kai.view.stage import TaskStage
+from pumice.kai.view.queues import GPU
+from pumice.kai.view.tasks import TaskStage
 from pumice.kai.view.world import KaiWorld, world_of
 
 

@@ -9,7 +9,7 @@ from pumice.framework.points import table as t
 from pumice.framework.session.session import Session
 from pumice.kai.search import helping
 from pumice.kai.search.helping import help_in_turn
-from pumice.kai.search.scenario import VictimScenario
+from pumice.kai.search.scenarios import VictimScenario
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.world import world_of
 

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from pumice.framework.plugin import Action
 from pumice.framework.session.session import Session
-from pumice.kai.view.stage import ACTIVE
 from pumice.kai.view.statement import ChangePlan
+from pumice.kai.view.tasks import ACTIVE
 from pumice.kai.view.world import world_of
 from pumice.model.keys import STALE_SINCE
 

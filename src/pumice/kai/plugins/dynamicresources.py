@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pumice.framework.arguments import Argument, Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
-from pumice.kai.search.rows import WorldRows
+from pumice.kai.search.placing import WorldRows
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.reason import PASS, Verdict, reason_id, reject

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 
 from pumice.framework.plugin import Plugin
-from pumice.kai.search.accumulating import Accumulated, SearchContext, accumulate
-from pumice.kai.search.scenario import VictimScenario
-from pumice.kai.view.amounts import GPU
+from pumice.kai.search.scenarios import Accumulated, SearchContext, VictimScenario, accumulate
+from pumice.kai.view.queues import GPU
 from pumice.kai.view.tasks import TaskView
 
 

@@ -10,11 +10,10 @@ from pumice.errors import InvalidInput
 from pumice.framework.arguments import Argument, Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
-from pumice.kai.search.scenario import VictimScenario
+from pumice.kai.search.scenarios import VictimScenario
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView, diverge
-from pumice.kai.view.stage import USED
-from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.tasks import USED, TaskView
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.kai import KaiQueueSpec
 

@@ -11,12 +11,10 @@ import numpy.typing as npt
 from pumice.framework.arguments import Argument
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
-from pumice.kai.search.rows import WorldRows
-from pumice.kai.view.asked_zones import is_native, zoned_request
-from pumice.kai.view.stage import ACTIVE
-from pumice.kai.view.tasks import TaskView
+from pumice.kai.search.placing import WorldRows
+from pumice.kai.view.tasks import ACTIVE, TaskView
 from pumice.kai.view.world import KaiWorld, world_of
-from pumice.kai.view.zones import NONE, RESTRICTED, SINGLE, ZonedNode, ZonePlacement, zoned
+from pumice.kai.view.zones import NONE, RESTRICTED, SINGLE, ZonedNode, ZonePlacement, is_native, zoned, zoned_request
 from pumice.model.api import NodeResourceTopology
 from pumice.model.keys import NUMA_OBSERVED, NUMA_PREDICTED
 from pumice.model.reason import reason_id

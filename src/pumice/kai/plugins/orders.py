@@ -8,10 +8,8 @@ from typing import Final
 
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
-from pumice.kai.view.jobs import JobView
-from pumice.kai.view.stage import ACTIVE
-from pumice.kai.view.subgroups import GroupSet, Member
-from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.jobs import GroupSet, JobView, Member
+from pumice.kai.view.tasks import ACTIVE, TaskView
 from pumice.kai.view.world import world_of
 from pumice.model import keys
 from pumice.model.task import Task

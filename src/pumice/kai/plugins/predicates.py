@@ -15,10 +15,9 @@ from pumice.engine.scope import skip_unless
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.events import EventHandler
 from pumice.framework.session.session import Session
-from pumice.kai.search.neighbourhood import is_there
-from pumice.kai.search.rows import WorldRows
+from pumice.kai.search.placing import WorldRows
 from pumice.kai.view.nodes import WHOLE_GPU
-from pumice.kai.view.tasks import TaskRequest, TaskView
+from pumice.kai.view.tasks import TaskRequest, TaskView, is_there
 from pumice.kai.view.wording import beyond_largest
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model import keys

@@ -11,9 +11,9 @@ from pumice.engine.scope import skip_unless
 from pumice.framework.arguments import Argument, Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
-from pumice.kai.search.rows import WorldRows
+from pumice.kai.search.placing import WorldRows
 from pumice.kai.view.nodes import WHOLE_GPU
-from pumice.kai.view.ranks import NodeRank, Numbers
+from pumice.kai.view.points import NodeRank, Numbers
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.node import Node

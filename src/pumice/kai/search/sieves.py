@@ -9,13 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.matching import has_node_selection, selected
-from pumice.kai.search.accumulating import Accumulated
-from pumice.kai.search.rows import WorldRows
-from pumice.kai.view.amounts import GPU
-from pumice.kai.view.jobs import JobView
-from pumice.kai.view.stage import ACTIVE
-from pumice.kai.view.subgroups import GroupSet, Member
-from pumice.kai.view.tasks import TaskView
+from pumice.kai.search.placing import WorldRows
+from pumice.kai.search.scenarios import Accumulated
+from pumice.kai.view.jobs import GroupSet, JobView, Member
+from pumice.kai.view.queues import GPU
+from pumice.kai.view.tasks import ACTIVE, TaskView
 from pumice.kai.view.world import KaiWorld
 from pumice.model.api import Topology
 from pumice.model.gpu import WHOLE

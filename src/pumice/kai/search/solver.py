@@ -1,7 +1,8 @@
-"""The search for victims: how much of a job can be helped, and who has to go or move for it."""
+"""The search for victims: how much of a job can be helped, which pods go or move for it, and what it may cost."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import islice
@@ -13,19 +14,179 @@ import numpy.typing as npt
 from pumice.framework.points import table as t
 from pumice.framework.points.guard import FAILS
 from pumice.framework.session.session import Session
-from pumice.kai.search.accumulating import SearchContext
-from pumice.kai.search.budgets import SearchBudget
-from pumice.kai.search.ordering import WorkOrder
 from pumice.kai.search.placing import Placer
-from pumice.kai.search.probing import PieceSearch
-from pumice.kai.search.runs import RankedJobs, rank
-from pumice.kai.search.scenario import VictimScenario
+from pumice.kai.search.scenarios import SearchContext, VictimScenario, distinct
+from pumice.kai.search.sieves import Sieve
+from pumice.kai.search.work_order import RankedJobs, WorkOrder, rank
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView
-from pumice.kai.view.stage import ACTIVE
 from pumice.kai.view.statement import ChangePlan
-from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.tasks import ACTIVE, TaskView
 from pumice.kai.view.world import KaiWorld, world_of
+
+COST: Final = 0.005
+"""Seconds that a scenario counts as; about what playing one takes in a cluster of a thousand nodes."""
+GENERATORS: Final = {"sg-nodelocalgreedy": "NodeLocalGreedy", "sg-multinodegang": "MultiNodeGang"}
+"""Plugin -> the name under which its scenarios have a budget."""
+
+
+class SearchBudget:
+    """The budget of one run of an action: of all of it, of the job at hand, and of the generator at hand."""
+
+    def __init__(self, action: str, given: Mapping[str, object]) -> None:
+        """*given*: durations in seconds, as the settings have them."""
+        self._action = _scenarios(_named(given, "maxActionSearchDuration", action, 300.0))
+        self._most, self._least = (
+            _plain(given, "maxJobSearchDuration", 240.0),
+            _plain(given, "minJobSearchDuration", 0.0),
+        )
+        self._given = given
+        self._job = self._generator = math.inf
+        self._of_job, self._of_generator = _scenarios(self._most), dict[str, float]()
+
+    def begin_job(self) -> bool:
+        """A job's search begins; False where nothing is left for it."""
+        self._job = max(min(self._action, self._of_job), self._least / COST)
+        return self._job > 0
+
+    def begin_generator(self, plugin: str) -> None:
+        """A generator is asked on behalf of the job."""
+        own = self._of_generator.get(plugin)
+        if own is None:
+            name = GENERATORS.get(plugin.rpartition("/")[2], plugin)
+            given = _named(
+                self._given, "maxGeneratorSearchDuration", name, 30.0 if name == "NodeLocalGreedy" else 120.0
+            )
+            own = self._of_generator[plugin] = _scenarios(given)
+        self._generator = min(self._job, own)
+
+    def spend(self) -> None:
+        """A scenario was played."""
+        self._action -= 1
+        self._job -= 1
+        self._generator -= 1
+
+    @property
+    def over(self) -> bool:
+        """Is the job's search at its end?"""
+        return self._job <= 0
+
+    @property
+    def left(self) -> bool:
+        """Is something left for the job, and for the generator?"""
+        return self._job > 0 and self._generator > 0
+
+
+def _scenarios(seconds: float) -> float:
+    return math.ceil(seconds / COST) if seconds else math.inf
+
+
+def _plain(given: Mapping[str, object], key: str, default: float) -> float:
+    value = given.get(key, default)
+    return float(value) if isinstance(value, (int, float)) else default
+
+
+def _named(given: Mapping[str, object], key: str, name: str, default: float) -> float:
+    table = given.get(key)
+    if not isinstance(table, Mapping):
+        return default
+    value = table.get(name, default if name in GENERATORS.values() else table.get("default", default))
+    return float(value)
+
+
+class PieceSearch:
+    """One generator's search on behalf of one job: how much of its next piece can be helped, and by whom."""
+
+    def __init__(
+        self,
+        solver: Solver,
+        job: JobView,
+        chunk: list[TaskView],
+        candidates: Callable[[], WorkOrder],
+        failed: set[object],
+        taken: dict[str, tuple[list[TaskView], bool]],
+        number: int,
+    ) -> None:
+        """*number*: whose scenarios are tried."""
+        self._solver, self._job, self._chunk = solver, job, chunk
+        self._candidates, self._failed, self._taken, self._number = candidates, failed, taken, number
+        self.generators = number + 1
+        """How many generators there are, as far as they have been asked."""
+        self._begun = False
+        self._recorded: list[Sequence[TaskView]] = []
+        self._needs_all = False
+        """Report whether each victim of the last scenario that held leaves its place; else fewer may be enough."""
+        self._world = solver.world
+        self._feasible = solver.feasible(job)
+
+    def run(self) -> ChangePlan | None:
+        """A plan for the whole piece, found by way of smaller ones: by doubling, and by halving after a failure."""
+        n, budget = len(self._chunk), self._solver.budget
+        good, bad, k = 0, n + 1, 1
+        while bad - good > 1:
+            plan = self._probe(k)
+            if plan is not None and k == n and self._needs_all and budget.left:
+                budget.spend()  # in KAI it is played once more, with the same result
+                return plan
+            if plan is not None:
+                plan.discard()
+                good = k
+            else:
+                bad = k
+                if not good:
+                    return None
+            k = (good + bad) // 2 if bad <= n else min(2 * k, n)
+        return self._probe(n)
+
+    def _least_with(self, tasks: Sequence[TaskView]) -> JobView:
+        """The job with these of its waiting tasks, wanting no more."""
+        uids = {x.uid for x in tasks} | {x.uid for x in self._job.tasks.values() if x.stage in ACTIVE}
+        return self._job.part(uids, least=True)
+
+    def _probe(self, k: int) -> ChangePlan | None:
+        tasks = self._chunk[:k]
+        part = self._job if self._job.is_least else self._least_with(tasks)
+        feasible = self._feasible.copy()
+        for task in (x for piece in self._recorded for x in piece):
+            if task.node is not None:
+                feasible[task.node.row] = True
+        sieve = Sieve(self._world, part, tasks, [x for piece in self._recorded for x in piece], feasible)
+        context = SearchContext(
+            world=self._world,
+            job=part,
+            tasks=tasks,
+            recorded=list(self._recorded),
+            feasible=feasible,
+            victims=self._candidates,
+            accepts=sieve.accepts,
+            might=sieve.might,
+            node_might=lambda: self._solver.scattered(self._job) or sieve.node_might(),
+            taken=self._taken,
+        )
+        given = self._solver.scenarios(context)
+        self.generators = len(given)
+        if self._number >= len(given):
+            return None
+        plugin, scenarios = given[self._number]
+        budget = self._solver.budget
+        if not self._begun:
+            self._begun = True
+            budget.begin_generator(plugin)
+        for scenario in scenarios:
+            if not budget.left:
+                return None
+            mark = scenario.mark
+            if mark in self._failed:
+                continue
+            budget.spend()
+            plan = self._solver.simulate(scenario, feasible)
+            if plan is not None:
+                self._recorded = scenario.moved()
+                self._needs_all = distinct(x for p in self._recorded for x in p) == scenario.victims
+                return plan
+            self._failed.add(mark)
+        return None
+
 
 Bools = npt.NDArray[np.bool_]
 ASKS: Final = (t.SCENARIO_GENERATOR,)

@@ -1,29 +1,268 @@
-"""What is free on the nodes, now and when what is leaving has left, as a session changes it in its mind."""
+"""Nodes of a session of KAI: what is free on them now and when what is leaving has left."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, cast
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from pumice.kai.view.devices import ClaimHolds, SharedGpu, booking_marks, held_together
-from pumice.kai.view.gpu_labels import gpu_memory, is_divided
-from pumice.kai.view.room import KaiRoom
-from pumice.kai.view.stage import TaskStage
-from pumice.kai.view.tasks import GPU_NAMES, TaskView, mig_slices
+from pumice.kai.view.queues import GPU_NAMES
+from pumice.kai.view.tasks import TaskRequest, TaskStage, TaskView, mig_slices
 from pumice.model import keys
 from pumice.model.gpu import DEVICE, WHOLE, GpuRequest
 from pumice.model.node import Node
 from pumice.model.quantity import whole_number
 from pumice.model.resources import dim, dim_count, dim_name
+from pumice.state.devices import device_memory
 from pumice.state.table import NodeTable
+
+_TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
+
+
+def gpu_memory(node: Node) -> int | None:
+    """MiB of each GPU of a node, in hundreds; None where no label tells."""
+    memory = device_memory(node)
+    return None if memory is None else memory - memory % 100
+
+
+def is_divided(node: Node, instances: Iterable[int]) -> bool:
+    """Are its GPUs divided into MIG instances? As its labels say, else where it has such; *instances*: their names."""
+    said = node.labels.get(keys.MIG_ENABLED)
+    return said in _TRUE if said is not None else any(node.allocatable.get(d) for d in instances)
+
+
+_PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
+
+
+def is_ready(node: Node) -> bool:
+    """Could pods be placed there: is it not cordoned, and does no condition speak against it?
+
+    What is not known of a node speaks against it; what it has no condition for does not.
+    """
+    if node.unschedulable:
+        return False
+    for condition in node.object.status.conditions or ():
+        wanted = "True" if condition.type == "Ready" else "False" if condition.type in _PRESSURES else condition.status
+        if condition.status != wanted:
+            return False
+    return True
+
+
+class SharedGpu:
+    """One physical GPU that tasks share, in units of `DEVICE`.
+
+    In the node's amounts it stands as a whole: taken while somebody is on it, being released when all who are on it
+    are on their way out and nobody waits for it, and owed by what is being released while only promises are on it.
+    """
+
+    __slots__ = ("holds",)
+
+    def __init__(self) -> None:
+        self.holds: dict[str, tuple[int, bool, bool]] = {}
+        """What is booked -> (units, is promised, is being released)."""
+
+    @property
+    def allocated(self) -> int:
+        """Held now."""
+        return sum(m for m, promised, _ in self.holds.values() if not promised)
+
+    @property
+    def releasing(self) -> int:
+        """Being given back, less what is promised of it."""
+        return sum(-m if promised else m for m, promised, leaving in self.holds.values() if promised or leaving)
+
+    @property
+    def used(self) -> int:
+        """Held or promised."""
+        return sum(m for m, _, _ in self.holds.values())
+
+    def whole(self) -> tuple[int, int]:
+        """What it takes from the node's idle GPUs, and adds to those being released."""
+        if not self.holds:
+            return 0, 0
+        held = [leaving for _, promised, leaving in self.holds.values() if not promised]
+        promised = len(held) < len(self.holds)
+        if not held:
+            return 0, -1
+        return -1, int(all(held) and not promised)
+
+    @property
+    def is_held(self) -> bool:
+        """Has somebody a part of it now, and not only a promise?"""
+        return any(not promised for _, promised, _ in self.holds.values())
+
+    def takes(self, share: int) -> bool:
+        """Report whether it has room for a share beside those who are on it, when what is leaving has left."""
+        if not self.holds or self.whole()[1] == 1:
+            return False
+        return DEVICE - self.allocated + self.releasing >= share
+
+    def unused(self) -> int:
+        """Units that no task has or waits for, or that are being given back; nothing where it counts as a whole."""
+        if self.whole()[1] == 1:
+            return 0
+        return max(DEVICE - self.allocated + self.releasing, 0)
+
+    def unheld(self) -> int:
+        """Units that no task has or that are being given back; nothing where it counts as a whole."""
+        allocated, releasing = self.allocated, self.releasing
+        free = DEVICE - allocated if allocated else 0
+        return free + (releasing if releasing > 0 and self.whole()[1] != 1 else 0)
+
+    def left_over(self) -> float:
+        """As `unheld`, as a part of the device, with what is taken or given back rounded up to hundredths."""
+        allocated, releasing = self.allocated, self.releasing
+        free = 1 - _hundredths(allocated) if allocated else 0.0
+        if releasing > 0 and self.whole()[1] != 1:
+            free += _hundredths(releasing)
+        return free
+
+
+def _hundredths(units: int) -> float:
+    return -(-units * 100 // DEVICE) / 100
+
+
+def booking_marks(stage: TaskStage) -> tuple[bool, bool]:
+    """(is promised, is being released) of what a task of a stage holds."""
+    return stage is TaskStage.PIPELINED, stage is TaskStage.RELEASING
+
+
+ClaimHolds: TypeAlias = dict[str, tuple[bool, bool]]
+"""Who has a claim on a node -> whether it is only promised, and whether the holder is leaving."""
+
+
+def held_together(holds: ClaimHolds) -> tuple[int, int]:
+    """How often the GPUs of a claim count as idle and as being given back, with these holders."""
+    there = [leaving for promised, leaving in holds.values() if not promised]
+    waits = any(promised for promised, _ in holds.values())
+    if not there:
+        return 0, -1 if waits else 0
+    return -1, 1 if all(there) and not waits else 0
+
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+_FEW: Final = 8
+"""So many rows are looked at one by one; it is quicker to look at all where more changed."""
+_MOST: Final = 4096
+"""Changes that are remembered; then everything is found anew."""
+
+
+@dataclass(slots=True)
+class _Found:
+    request: TaskRequest
+    """It is kept alive, so that no other has its identity."""
+    rows: Bools
+    at: int
+    """How many changes it knows of."""
+
+
+class KaiRoom:
+    """Room on the nodes of a ledger, at once or when what is leaving has left."""
+
+    def __init__(self, ledger: NodeLedger) -> None:
+        self._ledger = ledger
+        self.changes = 0
+        """Grows with every change."""
+        self._touched: list[int] = []
+        self._found: dict[tuple[int, bool], _Found] = {}
+
+    def touch(self, row: int) -> None:
+        """What is on a node changes."""
+        self.changes += 1
+        self._touched.append(row)
+        if len(self._touched) > _MOST:
+            self._touched, self._found = [], {}
+
+    def fits(self, request: TaskRequest, *, now: bool) -> Bools:
+        """Per row: is there room, at once or when what is leaving has left? To be read only."""
+        key, latest = (id(request), now), len(self._touched)
+        found = self._found.get(key)
+        if found is not None and found.at == latest:
+            return found.rows
+        rows = set(self._touched[found.at :]) if found is not None else ()
+        if found is None or len(rows) > _FEW or request.claimed:
+            self._found[key] = _Found(request, fits := self._on_all(request, now), latest)
+            return fits
+        there = self._ledger.there
+        for row in rows:
+            found.rows[row] = bool(there[row]) and self.fits_on(row, request, now=now)
+        found.at = latest
+        return found.rows
+
+    def _on_all(self, request: TaskRequest, now: bool) -> Bools:
+        ledger = self._ledger
+        ok: Bools = ledger.there.copy()
+        for d, v in request.items:
+            ok &= self._free(d, now) >= v if d < len(ledger.idle) else v <= 0
+        if not request.devices and not request.claimed:
+            return ok
+        gpus_free = self._free(ledger.gpu, now)
+        if request.claimed:
+            ok &= self._claims_fit(request, gpus_free)
+        elif request.gpus:
+            ok &= gpus_free >= request.gpus
+        elif request.shared is not None:
+            wanted = request.devices
+            whole = gpus_free // WHOLE
+            enough = whole >= wanted
+            if request.shared.memory:
+                enough &= ledger.memory >= request.shared.memory
+            for row, gpus in ledger.shared.items():
+                if ok[row] and not enough[row]:
+                    share = ledger.share(row, request.shared)
+                    more = sum(1 for g in gpus.values() if g.takes(share))
+                    enough[row] = share <= DEVICE and whole[row] + more >= wanted
+            ok &= enough
+        return ok
+
+    def _free(self, d: int, now: bool) -> Ints:
+        """Per row: what is free of one dimension, at once or when what is leaving has left."""
+        ledger = self._ledger
+        free: Ints = ledger.idle[d] if now else ledger.idle[d] + ledger.releasing[d]
+        return free
+
+    def _claims_fit(self, request: TaskRequest, free: Ints) -> Bools:
+        """Per row: are there GPUs enough for the claims that nobody has there yet?"""
+        needed = np.full(len(free), request.gpus + request.claimed, dtype=np.int64)
+        for row, held in self._ledger.claims.items():
+            needed[row] -= sum(n for key, n in request.claims if held.get(key)) * WHOLE
+        return np.asarray(free >= needed)
+
+    def many_on(self, row: int, request: TaskRequest) -> int:
+        """How many equal tasks that ask for no part of a GPU have room on a row at once, one after the other."""
+        if request.shared is not None or request.claimed or not self.fits_on(row, request, now=True):
+            return 0
+        _, idle, releasing = self._ledger.cells
+        free = [(idle[d, row], releasing[d, row], v) for d, v in request.booked if v > 0]
+        return max(min((min(now, now + later) // v for now, later, v in free), default=_MOST), 0)
+
+    def fits_on(self, row: int, request: TaskRequest, *, now: bool) -> bool:
+        """As `fits`, for one row that is there."""
+        ledger = self._ledger
+        _, idle, releasing = ledger.cells
+        width = len(idle)
+        for d, v in request.items:
+            free: int = (idle[d, row] if now else idle[d, row] + releasing[d, row]) if d < width else 0
+            if free < v:
+                return False
+        if not request.devices and not request.claimed:
+            return True
+        if request.claimed:
+            return bool(self._claims_fit(request, self._free(ledger.gpu, now))[row])
+        free = idle[ledger.gpu, row] if now else idle[ledger.gpu, row] + releasing[ledger.gpu, row]
+        if request.shared is None:
+            return free >= request.gpus
+        share = ledger.share(row, request.shared)
+        more = sum(1 for g in ledger.shared.get(row, {}).values() if g.takes(share))
+        return share <= DEVICE and free // WHOLE + more >= request.devices
+
+
 Floats = npt.NDArray[np.float64]
 
 UNSYNCED: Final = 100

@@ -1,20 +1,81 @@
-"""A log of changes in mind: do, roll back, commit. A victim may be given another place, or left where it is."""
+"""A log of changes: do, roll back, commit. A victim may be given another place, or left where it is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, TypeAlias
 
 from pumice.framework.points import table as t
-from pumice.framework.session.statement import Operation, Statement
-from pumice.kai.view.changes import Before, ChangeKind, ViewChange
-from pumice.kai.view.committing import make_true
+from pumice.framework.session.statement import Operation, OperationKind, Statement
+from pumice.kai.view.device_claims import ClaimsBefore
 from pumice.kai.view.jobs import JobView
-from pumice.kai.view.stage import TaskStage
-from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.queues import Amounts
+from pumice.kai.view.tasks import TaskStage, TaskView
 from pumice.kai.view.world import KaiWorld
+from pumice.kai.view.zones import ZonePlacement
+from pumice.model.intents import Bind
 from pumice.model.node import Node
 from pumice.model.status import TaskStatus
+
+Before: TypeAlias = tuple[TaskStage, Node | None, tuple[str, ...], bool, Amounts, ZonePlacement | None]
+"""What a task was and had before a change."""
+
+
+class ChangeKind(Enum):
+    """What an operation did."""
+
+    EVICT = "evict"
+    PIPELINE = "pipeline"
+    ALLOCATE = "allocate"
+
+
+@dataclass(slots=True, eq=False)
+class ViewChange:
+    """One change with what it takes to undo it."""
+
+    kind: ChangeKind
+    task: TaskView
+    node: Node
+    before: Before
+    valid: bool = True
+    """False: it was cancelled by a later one."""
+    reason: str = ""
+    for_job: JobView | None = None
+    claims: ClaimsBefore = ()
+    second: Node | None = None
+    """Where an evicted task was to go until then."""
+    real: Operation | None = None
+    """What it did to the task itself; None: the state has no word for it."""
+
+
+def make_true(world: KaiWorld, real: Statement, done: Sequence[ViewChange]) -> bool:
+    """Make changes true; False, with the state as it was, where a bind cannot be prepared."""
+    ssn = world.ssn
+    evicts = any(op.kind is ChangeKind.EVICT for op in done)
+    for each in real.operations:
+        each.evicted = evicts and each.kind is OperationKind.PIPELINE
+    known = len(ssn.outcome.intents)
+    if not real.commit(holds=not ssn.compat.kai_forgotten_promises):
+        return False
+    notes = {op.task.uid: world.notes_of(op.task) for op in done if op.kind is ChangeKind.ALLOCATE}
+    for intent in ssn.outcome.intents[known:]:
+        if isinstance(intent, Bind) and notes.get(intent.uid):
+            intent.annotations.update(notes[intent.uid])
+    for op in done:
+        key = op.task.task.key
+        if op.kind is ChangeKind.ALLOCATE:
+            op.task.stage = TaskStage.BINDING
+            world.calls.bind.append(key)
+        elif op.kind is ChangeKind.EVICT:
+            if op.for_job is not None:  # else nobody is helped by it
+                world.times.lost_some(op.task.job.whole)
+            world.calls.evict.append(key)
+        else:
+            world.calls.pipeline.append(key)
+    return True
+
 
 _EVICTABLE: Final = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING)
 

@@ -1,12 +1,12 @@
-"""A task as a session of KAI sees it: where it is in mind, and what it asks for in KAI's terms."""
+"""Tasks of a session of KAI: their stages, and what they ask for."""
 
 from __future__ import annotations
 
 import re
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from pumice.kai.view.amounts import NOTHING, Amounts
-from pumice.kai.view.stage import TaskStage
+from pumice.kai.view.queues import GPU_NAMES, NOTHING, Amounts
 from pumice.kai.view.zones import ZonePlacement
 from pumice.model.gpu import WHOLE, GpuRequest
 from pumice.model.keys import MIG_RESOURCES, RECEIVED_TYPE
@@ -17,10 +17,38 @@ from pumice.model.task import Task, TaskClass
 from pumice.state.devices import GROUP_LABEL, DeviceTable, groups_named
 
 if TYPE_CHECKING:
-    from pumice.kai.view.jobs import JobView
-    from pumice.kai.view.subgroups import PodSet
+    from pumice.kai.view.jobs import JobView, PodSet
 
-GPU_NAMES: Final = ("nvidia.com/gpu", "amd.com/gpu")
+
+class TaskStage(Enum):
+    """The status of a task in a session of KAI."""
+
+    __hash__ = object.__hash__  # sets of stages are asked all the time
+
+    PENDING = "Pending"
+    GATED = "Gated"
+    ALLOCATED = "Allocated"
+    PIPELINED = "Pipelined"
+    BINDING = "Binding"
+    BOUND = "Bound"
+    RUNNING = "Running"
+    RELEASING = "Releasing"
+    STUCK = "StuckInReleasing"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+ALLOCATED: Final = frozenset({TaskStage.ALLOCATED, TaskStage.BINDING, TaskStage.BOUND, TaskStage.RUNNING})
+"""Holds room now: counts in its queue."""
+ACTIVE: Final = ALLOCATED | {TaskStage.PIPELINED}
+"""Has a place or a promised one (active-allocated)."""
+USED: Final = ACTIVE | {TaskStage.RELEASING, TaskStage.STUCK}
+"""Is on a node, also on its way out (active-used)."""
+ALIVE: Final = ACTIVE | {TaskStage.PENDING, TaskStage.GATED}
+"""Runs or may still run."""
+
+
 _MIG: Final = re.compile(r"nvidia\.com/mig-(\d+)g\.\d+gb(.*)", re.ASCII)
 _STAGES: Final = {
     TaskStatus.PENDING: TaskStage.PENDING,
@@ -172,6 +200,11 @@ def _stage_of(task: Task, stuck_since: float) -> TaskStage:
         if deleted is not None and deleted.timestamp() < stuck_since:
             return TaskStage.STUCK
     return stage
+
+
+def is_there(task: TaskView) -> bool:
+    """Is it on its node, or promised a place, for all who are placed now?"""
+    return task.stage in USED and not (task.stage is TaskStage.RELEASING and task.virtual)
 
 
 def group_notes(groups: tuple[str, ...]) -> dict[str, str]:

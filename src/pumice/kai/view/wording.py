@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from pumice.kai.view.amounts import Amounts
-from pumice.kai.view.jobs import DEFAULT_SET, JobView
-from pumice.kai.view.queues import QueueView
-from pumice.kai.view.subgroups import PodSet
-from pumice.kai.view.tasks import GPU_NAMES, TaskView
+from pumice.kai.view.jobs import DEFAULT_SET, JobView, PodSet
+from pumice.kai.view.queues import GPU_NAMES, Amounts, QueueView
+from pumice.kai.view.tasks import TaskView
 from pumice.model.kai import KaiQueueSpec
 from pumice.model.keys import MIG_RESOURCES, SUBGROUP_LABEL
 from pumice.model.resources import dim_name

@@ -10,24 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from pumice.framework.session.refusals import Stage
-from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, minus, total
-from pumice.kai.view.asked_zones import zoned_request
 from pumice.kai.view.device_claims import ClaimedDevices, gpu_devices
-from pumice.kai.view.intake import KeptView, take_in
-from pumice.kai.view.jobs import JobView
-from pumice.kai.view.nodes import UNSYNCED, NodeLedger
-from pumice.kai.view.point_orders import WorldOrders
-from pumice.kai.view.queues import QueueView, queue_tree, side_by_side
-from pumice.kai.view.ranks import NodeRank
-from pumice.kai.view.readiness import is_ready
+from pumice.kai.view.intake import KeptView, WrittenTimes, take_in
+from pumice.kai.view.jobs import JobView, chunk, is_eligible, piece_to_evict
+from pumice.kai.view.nodes import UNSYNCED, NodeLedger, is_ready
+from pumice.kai.view.points import NodeRank, WorldOrders, translated
+from pumice.kai.view.queues import NOTHING, UNLIMITED, Amounts, QueueView, minus, queue_tree, side_by_side, total
 from pumice.kai.view.settings import KaiSettings, settings_of
-from pumice.kai.view.stage import ACTIVE, USED, TaskStage
-from pumice.kai.view.subgroups import chunk, is_eligible, piece_to_evict
-from pumice.kai.view.tasks import TaskRequest, TaskView, group_notes
-from pumice.kai.view.translating import translated
+from pumice.kai.view.tasks import ACTIVE, USED, TaskRequest, TaskStage, TaskView, group_notes
 from pumice.kai.view.wording import POD_ERRORS, JobError
-from pumice.kai.view.written_times import WrittenTimes
-from pumice.kai.view.zones import ZonedNode, ZonePlacement
+from pumice.kai.view.zones import ZonedNode, ZonePlacement, zoned_request
 from pumice.model.gpu import WHOLE
 from pumice.model.job import Job
 from pumice.model.keys import GPU_WORKER, NUMA_PREDICTED

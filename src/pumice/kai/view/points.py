@@ -1,21 +1,88 @@
-"""Sub-groups, tasks and jobs in the order that the plugins say; among equals the older goes first."""
+"""How plugins are asked: with which objects, and in which order they put sub-groups, tasks and jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cmp_to_key
+from dataclasses import replace
+from functools import cmp_to_key, wraps
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
 
 from pumice.framework.points import table as t
-from pumice.kai.view.amounts import Amounts
-from pumice.kai.view.jobs import JobView
-from pumice.kai.view.queues import QueueView
-from pumice.kai.view.subgroups import Member
+from pumice.framework.points.callback import Callback
+from pumice.kai.view.jobs import JobView, Member
+from pumice.kai.view.queues import Amounts, QueueView
 from pumice.kai.view.tasks import TaskView
 
 if TYPE_CHECKING:
     from pumice.framework.session.session import Session
+    from pumice.kai.view.world import KaiWorld
+
+
+Numbers = npt.NDArray[np.int64] | npt.NDArray[np.bool_]
+
+
+class NodeRank(NamedTuple):
+    """A number for each row: the score is higher where it is less, and the same where it is the same."""
+
+    band: float
+    """More than all scores in lower bands make of a difference together: of two the one with more goes first."""
+    applies: Callable[[TaskView], bool]
+    """Do the numbers say all of the score, for a task and its likes?"""
+    of: Callable[[TaskView], Numbers]
+    """The numbers for a task, whatever they are on rows without room for it."""
+
+
+_PARTS: Final = ("fn", "key")
+
+
+def real(asked: Any) -> Any:
+    """The object of the cluster that a view stands for; whatever is no view is itself."""
+    kind = asked.__class__
+    if kind is TaskView:
+        return asked.task
+    if kind is JobView:
+        return asked.job
+    if kind is QueueView:
+        return asked.queue
+    if kind is list or (kind is tuple and asked and asked[0].__class__ is TaskView):
+        return [real(each) for each in asked]
+    translated = getattr(asked, "translated", None)
+    return translated(real) if translated is not None else asked
+
+
+def translated(callback: Callback, world: Callable[[], KaiWorld]) -> Callback:
+    """The callback of somebody else's plugin as KAI's actions may ask it."""
+    index = callback.point == t.GPU_ORDER.name
+    given: dict[str, Any] = {}
+    for name in _PARTS:
+        fn = getattr(callback, name)
+        if fn is not None:
+            given[name] = _by_index(fn, world) if index and name == "fn" else _of_real(fn)
+    return replace(callback, **given)
+
+
+def _of_real(fn: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(fn)
+    def asked(*args: Any) -> Any:
+        return fn(*[real(a) for a in args])
+
+    asked.translates = True  # type: ignore[attr-defined]
+    return asked
+
+
+def _by_index(fn: Callable[..., Any], world: Callable[[], KaiWorld]) -> Callable[..., Any]:
+    """GPUs are told by their index on the node."""
+
+    @wraps(fn)
+    def asked(task: Any, node: Any, gpu: str) -> Any:
+        return fn(real(task), node, world().nodes.index_of(node, gpu))
+
+    return asked
+
 
 T = TypeVar("T")
 ClaimKeys: TypeAlias = tuple[Callable[[QueueView, Amounts, Amounts], Any], Callable[[QueueView, QueueView], int]]

@@ -1,20 +1,65 @@
-"""Victims one after the other: the growing sets of which generators make their scenarios."""
+"""Scenarios: which victims would go so that a job, or a part of it, could be placed, and how sets of victims grow."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pumice.kai.search.ordering import WorkOrder
-from pumice.kai.search.scenario import VictimScenario
-from pumice.kai.view.amounts import total
+from pumice.kai.search.work_order import WorkOrder
 from pumice.kai.view.jobs import JobView
-from pumice.kai.view.stage import ACTIVE
-from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.queues import Amounts, total
+from pumice.kai.view.tasks import ACTIVE, TaskStage, TaskView
 from pumice.kai.view.world import KaiWorld
+
+
+@dataclass(slots=True)
+class VictimScenario:
+    """Victims and the job that they would go for, with what it asks for."""
+
+    job: JobView
+    tasks: Sequence[TaskView]
+    """What of the job is to be placed."""
+    request: Amounts
+    pieces: Sequence[Sequence[TaskView]]
+    """Victims as they go together."""
+    victims: Sequence[TaskView] = field(init=False)
+    """Every victim once."""
+
+    def __post_init__(self) -> None:
+        self.victims = distinct(t for piece in self.pieces for t in piece)
+
+    def translated(self, real: Callable[[object], Any]) -> VictimScenario:
+        """The same of the cluster's own jobs and tasks, for plugins of others."""
+        pieces = [[real(task) for task in piece] for piece in self.pieces]
+        return VictimScenario(real(self.job), [real(task) for task in self.tasks], self.request, pieces)
+
+    def moved(self) -> list[Sequence[TaskView]]:
+        """The pieces of which somebody goes or gets another place, as the simulation has it now."""
+        last = {t.uid: n for n, piece in enumerate(self.pieces) for t in piece}
+        found = {last[t.uid] for t in self.victims if t.stage in (TaskStage.RELEASING, TaskStage.PIPELINED)}
+        return [self.pieces[n] for n in sorted(found)]
+
+    def by_job(self) -> Iterator[tuple[JobView, list[TaskView]]]:
+        """Victims job by job, in the order in which they were chosen."""
+        found: dict[str, tuple[JobView, list[TaskView]]] = {}
+        for task in self.victims:
+            found.setdefault(task.job.job.uid, (task.job, []))[1].append(task)
+        yield from found.values()
+
+    @property
+    def mark(self) -> tuple[frozenset[str], frozenset[str]]:
+        """What tells it from another: its tasks and its victims."""
+        return frozenset(t.uid for t in self.tasks), frozenset(t.uid for t in self.victims)
+
+
+def distinct(tasks: Iterable[TaskView]) -> list[TaskView]:
+    """Tasks without repetitions, in order."""
+    return list({t.uid: t for t in tasks}.values())
+
 
 Bools = npt.NDArray[np.bool_]
 Accept = Callable[["Accumulated"], bool]

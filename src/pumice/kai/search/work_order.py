@@ -1,21 +1,272 @@
-"""Who goes next: jobs of the queue that goes first, walked down the tree of queues from its top."""
+"""The order of work: jobs of the queue that goes first, walked down the tree of queues from its top."""
 
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
-from operator import attrgetter
-from typing import Any, Final, cast
+from operator import attrgetter, itemgetter
+from typing import Any, Final, NamedTuple, cast
 
 from pumice.framework.points import table as t
-from pumice.kai.search.branches import WaitingBranch, mark
-from pumice.kai.search.claims import QueueClaim, held_by
-from pumice.kai.search.runs import JobRun, rank, sorted_out
-from pumice.kai.view.amounts import NOTHING, Amounts, plus
 from pumice.kai.view.jobs import JobView
-from pumice.kai.view.queues import QueueView
+from pumice.kai.view.queues import NOTHING, Amounts, QueueView, plus, total
+from pumice.kai.view.tasks import ALLOCATED
 from pumice.kai.view.world import KaiWorld
+
+
+class QueueClaim(NamedTuple):
+    """A queue with the job that it would place next or, where victims are taken, the jobs that would go."""
+
+    queue: QueueView
+    job: JobView | None
+    victim: JobView | None = None
+    """The one that would go next."""
+    gone: Sequence[JobView] = ()
+    """Those that went before it; more may be added later."""
+    gone_held: Amounts = NOTHING
+    """What these hold."""
+
+    def translated(self, real: Callable[[object], Any]) -> QueueClaim:
+        """The same of the cluster's own jobs and queues, for plugins of others."""
+        gone = [real(job) for job in self.gone]
+        return QueueClaim(real(self.queue), real(self.job), real(self.victim), gone, self.gone_held)
+
+    @property
+    def victims(self) -> list[JobView]:
+        """All that would go."""
+        return [*self.gone, self.victim] if self.victim is not None else []
+
+    @property
+    def released(self) -> Amounts:
+        """What the victims hold."""
+        return plus(self.gone_held, held_by(self.victim)) if self.victim is not None else NOTHING
+
+
+def held_by(job: JobView) -> Amounts:
+    """What the tasks of a job count in its queue."""
+    only = job.only
+    if only is not None:
+        return only.accepted if only.stage in ALLOCATED else NOTHING
+    return total(x.accepted for x in job.tasks.values() if x.stage in ALLOCATED)
+
+
+_key_of: Final = itemgetter(0)
+
+
+class Last:
+    """A sort key turned round."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: Any) -> None:
+        self.key = key
+
+    def __lt__(self, other: Last) -> bool:
+        return bool(other.key < self.key)
+
+
+@dataclass(slots=True, eq=False)
+class JobRun:
+    """Jobs of one queue in order."""
+
+    queue: QueueView
+    entries: list[tuple[Any, JobView]]
+    """(sort key, job), best first."""
+    request: Amounts | None = None
+    """What the next piece of each asks for; None: they may differ."""
+
+    def first(self) -> Any:
+        """The key of the first."""
+        return self.entries[0][0]
+
+
+def rank(world: KaiWorld, *, victims: bool) -> Callable[[JobView], Any]:
+    """A sort key of jobs; *victims*: the worst first."""
+    key = world.orders.job_key()
+    return (lambda job: Last(key(job))) if victims else key
+
+
+def sorted_out(
+    world: KaiWorld, jobs: Iterable[JobView], *, victims: bool, depth: int | None = None
+) -> Iterator[list[JobRun]]:
+    """The jobs of each queue that has some in one run; *depth*: so many at most."""
+    listed: dict[str, list[JobView]] = {}
+    for job in jobs:
+        if job.queue.is_leaf:
+            listed.setdefault(job.queue.name, []).append(job)
+    for found in listed.values():
+        ordered = world.orders.ranked(found)
+        chosen = (ordered[::-1] if victims else ordered)[:depth]
+        if chosen:
+            entries = [(Last(key), job) for key, job in chosen] if victims else chosen
+            yield [JobRun(found[0].queue, entries)]
+
+
+class RankedJobs:
+    """All jobs that belong somewhere (*belongs*), in order. Right as long as it is told who changed (`learn`)."""
+
+    def __init__(self, world: KaiWorld, belongs: Callable[[JobView], bool], *, victims: bool) -> None:
+        self._world, self._belongs, self._victims = world, belongs, victims
+        self._lasts = world.only_kai(t.JOB_ORDER)  # they look at the job's own tasks
+        self._splits = not victims and world.only_kai(t.QUEUE_CLAIM_ORDER)  # of a job it looks at the amounts
+        self._keys: dict[str, Any] = {}
+        self._runs: dict[str, list[JobRun]] = {}
+        self._begun = False
+        """Was it asked yet? Until then nothing is put in order."""
+        self._key: Callable[[JobView], Any] = rank(world, victims=victims)
+
+    def runs(self) -> dict[str, list[JobRun]]:
+        """Queue -> its jobs."""
+        if not self._begun or not self._lasts:  # a plugin's order may depend on more than the job
+            self._begun = True
+            self._build()
+        return self._runs
+
+    def _build(self) -> None:
+        self._runs = {name: [] for name, queue in self._world.queues.items() if queue.is_leaf}
+        self._keys = {}
+        jobs = [job for job in self._world.jobs.values() if self._belongs(job)]
+        for (run,) in sorted_out(self._world, jobs, victims=self._victims):
+            self._keys.update((job.job.uid, key) for key, job in run.entries)
+            self._runs[run.queue.name] = list(self._split(run)) if self._splits else [run]
+
+    def _split(self, run: JobRun) -> Iterator[JobRun]:
+        part: JobRun | None = None
+        for key, job in run.entries:
+            request = self._world.next_request(job)
+            if part is not None and part.request == request:
+                part.entries.append((key, job))
+                continue
+            if part is not None:
+                yield part
+            part = JobRun(run.queue, [(key, job)], request)
+        if part is not None:
+            yield part
+
+    def learn(self, jobs: Iterable[JobView]) -> None:
+        """These changed: each takes its new place, or none."""
+        if not self._begun or not self._lasts:
+            return
+        key = self._key
+        for job in jobs:
+            self._remove(job)
+            if job.queue.is_leaf and self._belongs(job):
+                self._keys[job.job.uid] = made = key(job)
+                self._insert(made, job)
+
+    def _remove(self, job: JobView) -> None:
+        key = self._keys.pop(job.job.uid, None)
+        if key is None:
+            return
+        runs = self._runs[job.queue.name]
+        at = bisect_right(runs, key, key=JobRun.first) - 1
+        entries = runs[at].entries
+        del entries[bisect_left(entries, key, key=_key_of)]
+        if not entries:
+            del runs[at]
+
+    def _insert(self, key: Any, job: JobView) -> None:
+        runs = self._runs[job.queue.name]
+        request = self._world.next_request(job) if self._splits else None
+        at = bisect_right(runs, key, key=JobRun.first) - 1
+        if at >= 0 and runs[at].request == request:
+            insort(runs[at].entries, (key, job), key=_key_of)
+            return
+        if at >= 0:
+            run = runs[at]
+            cut = bisect_left(run.entries, key, key=_key_of)
+            if cut < len(run.entries):
+                runs.insert(at + 1, JobRun(run.queue, run.entries[cut:], run.request))
+                del run.entries[cut:]
+        if at + 1 < len(runs) and runs[at + 1].request == request:
+            runs[at + 1].entries.insert(0, (key, job))
+        else:
+            runs.insert(at + 1, JobRun(job.queue, [(key, job)], request))
+
+
+class WaitingBranch:
+    """A queue that has work, with a heap of the branches below it or with its jobs.
+
+    A branch that was served keeps its place in the heap above until it is on top there, or has spoken for what is above
+    it: only then it is compared anew.
+    Jobs come from runs that orders share, read from a place on, and from a heap of its own.
+    """
+
+    __slots__ = (
+        "at",
+        "branches",
+        "claimed",
+        "depth",
+        "head",
+        "known",
+        "more",
+        "parent",
+        "queue",
+        "run",
+        "runs",
+        "stale",
+    )
+
+    def __init__(self, queue: QueueView, runs: Sequence[JobRun] = ()) -> None:
+        self.queue, self.runs = queue, runs
+        self.depth = len(queue.chain())
+        self.parent: WaitingBranch | None = None
+        self.branches: list[WaitingBranch] = []
+        self.run = self.at = 0
+        """The place: a run, and what of it is next."""
+        self.more: list[tuple[Any, int, JobView]] = []
+        self.head: JobView | None = None
+        """The job that is next; None where there is none, or others are below."""
+        self.stale = False
+        self.claimed: tuple[JobView | None, int, object, Amounts] = (None, 0, None, NOTHING)
+        """Who was next when it spoke last, as he was then, beside whom, and what the claim comes to."""
+        self.known: tuple[Amounts | None, Amounts, Any] = (None, NOTHING, None)
+        """What was claimed when it was compared last, what it held then, and its key."""
+
+    def find_head(self, admits: Callable[[JobView], bool] | None) -> None:
+        """Find out who is next; who is not admitted is passed by."""
+        runs = self.runs
+        while self.run < len(runs):
+            entries = runs[self.run].entries
+            while self.at < len(entries):
+                key, job = entries[self.at]
+                if admits is None or admits(job):
+                    self.head = self.more[0][2] if self.more and self.more[0][0] < key else job
+                    return
+                self.at += 1
+            self.run, self.at = self.run + 1, 0
+        self.head = self.more[0][2] if self.more else None
+
+    def take(self, admits: Callable[[JobView], bool] | None) -> JobView:
+        """Take out who is next."""
+        job = self.head
+        assert job is not None, f"queue {self.queue.name} has no job left"
+        if self.more and self.more[0][2] is job:
+            heapq.heappop(self.more)
+        else:
+            self.at += 1
+        self.find_head(admits)
+        return job
+
+    def pass_run(self, admits: Callable[[JobView], bool] | None) -> None:
+        """Pass by what is left of the run that the last job was of, as far as nobody of the own heap comes between."""
+        if not self.at or self.run >= len(self.runs):
+            return
+        entries = self.runs[self.run].entries
+        self.at = bisect_left(entries, self.more[0][0], self.at, key=itemgetter(0)) if self.more else len(entries)
+        self.find_head(admits)
+
+
+def mark(branch: WaitingBranch) -> None:
+    """It and all above it are to be compared anew."""
+    each: WaitingBranch | None = branch
+    while each is not None:
+        each.stale = True
+        each = each.parent
+
 
 _depth: Final = attrgetter("depth")
 ASKS: Final = (t.JOB_ORDER, t.TASK_ORDER, t.QUEUE_CLAIM_ORDER, t.SUB_GROUP_ORDER)
