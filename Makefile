@@ -50,11 +50,12 @@ screenshots: browser demo  ## Take the pictures of the report in docs/images ane
 	@$(BIN)/python tools/screenshots.py out/three-teams.html
 	@$(BIN)/python tools/page_pictures.py
 
-check: $(STAMP)  ## Everything that needs no test: format, lint, types, import contracts
+check: $(STAMP)  ## Everything that needs no test: format, lint, types, import contracts, prose
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy src/pumice tests tools benchmarks
 	$(BIN)/lint-imports
+	$(BIN)/python tools/prose.py
 
 $(VENV)/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs

@@ -2,11 +2,11 @@
 
     python tools/prose.py              the figures, and exit 1 above the limits of tools/prose-limits.json
     python tools/prose.py --list PATH  the sentences of files or folders that are to be rewritten
-    python tools/prose.py --write      record the figures as the new limits; they may only fall
 
 A sentence is marked if it begins with a clause in place of its subject ("Where no node fits, ..."), if it contains two
 relative clauses or persons for things, or if it is longer than 30 words. It is looked for in the pages, and in the
-docstrings, comments and messages (texts of errors, log lines and help) of the source.
+docstrings, comments and messages (texts of errors, log lines and help) of the source. The limits are shares of all
+sentences, in percent, and the number of words of docs/. Generated pages and tables, and code, are not counted.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ LIMITS = ROOT / "tools" / "prose-limits.json"
 KINDS = ("pages", "docstrings", "comments", "messages")
 MARKS = ("clause first", "two clauses", "long")
 GENERATED = ("docs/reference/api.md", "docs/reference/points.md")
+_MADE = re.compile(r"<!-- \w+: made .*?<!-- \w+: end -->|^```.*?^```$", re.DOTALL | re.MULTILINE)
 
 _FIRST = re.compile(
     r"(?:Who|Whoever|Whom|Whose|What|Where|Wherever|Of|Nor|Nobody|Somebody|Everybody|So it is|That)\b(?!'s)"
@@ -61,6 +62,11 @@ def marks(sentence: str) -> list[str]:
         len(sentence.split()) > 30,
     )
     return [mark for mark, wrong in zip(MARKS, found, strict=True) if wrong]
+
+
+def words() -> int:
+    """Return the number of words of the pages in docs/."""
+    return sum(len(_MADE.sub("", page.read_text(encoding="utf-8")).split()) for page in files([ROOT / "docs"]))
 
 
 def texts_of(path: Path) -> Iterator[tuple[str, str]]:
@@ -118,7 +124,6 @@ def main() -> int:
     """Print figures or sentences; returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--list", nargs="+", type=Path, metavar="PATH", help="print the marked sentences below paths")
-    parser.add_argument("--write", action="store_true", help="record the figures as the new limits")
     options = parser.parse_args()
     counted: Counter[tuple[str, str]] = Counter()
     for path in files(p.resolve() for p in options.list or (ROOT / "docs", ROOT / "src", *sorted(ROOT.glob("*.md")))):
@@ -129,20 +134,24 @@ def main() -> int:
                 counted.update((kind, mark) for mark in found)
                 if options.list and found:
                     print(f"{path.relative_to(ROOT)}: {', '.join(found)}: {sentence}")
-    figures = {kind: {mark: counted[kind, mark] for mark in ("sentences", *MARKS)} for kind in KINDS}
-    for kind, of in figures.items():
-        shares = ", ".join(f"{mark} {of[mark]} ({100 * of[mark] / max(of['sentences'], 1):.1f} %)" for mark in MARKS)
-        print(f"{kind}: {of['sentences']} sentences, {shares}")
+    figures = {
+        kind: {mark: 100 * counted[kind, mark] / max(counted[kind, "sentences"], 1) for mark in MARKS} for kind in KINDS
+    }
+    for kind in KINDS:
+        shares = ", ".join(f"{mark} {counted[kind, mark]} ({figures[kind][mark]:.2f} %)" for mark in MARKS)
+        print(f"{kind}: {counted[kind, 'sentences']} sentences, {shares}")
     if options.list:
         return 0
-    if options.write:
-        LIMITS.write_text(
-            json.dumps({kind: {m: of[m] for m in MARKS} for kind, of in figures.items()}, indent=2) + "\n"
-        )
-        return 0
     limits = json.loads(LIMITS.read_text(encoding="utf-8"))
-    above = [f"{kind}: {mark}: {figures[kind][mark]}, at most {limits[kind][mark]}" for kind in KINDS for mark in MARKS
-             if figures[kind][mark] > limits[kind][mark]]  # fmt: skip
+    above = [
+        f"{kind}: {mark}: {figures[kind][mark]:.2f} %, at most {limits[kind][mark]} %"
+        for kind in KINDS
+        for mark in MARKS
+        if figures[kind][mark] > limits[kind][mark]
+    ]
+    print(f"docs: {words()} words")
+    if words() > limits["words"]:
+        above.append(f"docs: {words()} words, at most {limits['words']}")
     if above:
         print("Less plain than before; --list PATH names the sentences:", *above, sep="\n  ", file=sys.stderr)
     return 1 if above else 0

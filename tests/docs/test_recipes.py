@@ -1,4 +1,4 @@
-"""The recipes of docs/guides/recipes.md work: each is run on a copy of the source, and so is its test."""
+"""The recipes of examples/recipes/README.md work: each is run on a copy of the source, and so is its test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "guides" / "recipes.md"
+PAGE = ROOT / "examples" / "recipes" / "README.md"
 STEP = re.compile(
     r"^```python (?P<what>insert|new|test)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )

@@ -351,7 +351,7 @@ def test_usage_with_a_source_of_metrics_is_only_worth_knowing(catalogue: Catalog
 def test_a_finding_points_at_the_argument(catalogue: Catalogue) -> None:
     text = EXAMPLES["dra-switch-not-read"]
     found = findings(text, catalogue, "dra-switch-not-read")
-    assert [finding.position for finding in found] == [Position(7, 7)]
+    assert [finding.position for finding in found] == [Position(3, 62)]
 
 
 def test_a_cooldown_is_kept_where_cdp_is_asked_in_the_first_tier_that_answers(catalogue: Catalogue) -> None:
