@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -18,7 +20,7 @@ from pumice.answers.what_if.apart import NotNow
 from pumice.answers.what_if.sides import NOT_ASKED, without_extenders
 from pumice.config import SchedulerConf
 from pumice.config.problems import nearest
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, PumiceError
 from pumice.framework.registry import Registry
 from pumice.mcp.arguments import ConfsArguments, GoalArguments
 from pumice.mcp.knowledge import NotKnown
@@ -29,8 +31,8 @@ from pumice.sim.results.pairs import FEWEST, SURE
 from pumice.sim.results.seeds import SeedRow, compare_seeds
 from pumice.sim.results.summary import Summary
 from pumice.sim.scenario import SimScenario
-from pumice.sim.study.apart import ApartProcess, NotInTime, RememberingExecutor
 from pumice.sim.study.playing import Played, StudyRun
+from pumice.subprocess_runner import IsolatedProcess, NotInTime
 from pumice.words import counted
 
 SECONDS: Final = 15.0
@@ -116,6 +118,28 @@ class _Stage(NamedTuple):
 
 ReadConf = Callable[[str, Registry, str], SchedulerConf]
 """The conf that a text is, or the one that decides here; with what it may name, and what it is called."""
+
+
+class RememberingExecutor(Executor):
+    """Has runs played by a process, each at once, unless its outcome is known.
+
+    *known* is added to; a call is known by *about*, which stands for its first argument, the world, and by the others.
+    """
+
+    def __init__(self, process: IsolatedProcess, known: MutableMapping[Hashable, Played], about: Hashable) -> None:
+        self._process, self._known, self._about = process, known, about
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """A call that is answered, or failed, when this returns."""
+        future: Future[Any] = Future()
+        key = (self._about, fn.__name__, *args[1:])
+        try:
+            if key not in self._known:
+                self._known[key] = self._process.call(partial(fn, **kwargs), *args, returns=Played)
+            future.set_result(self._known[key])
+        except PumiceError as exc:
+            future.set_exception(exc)
+        return future
 
 
 class Studies:
@@ -217,7 +241,7 @@ class Studies:
         return _Stage(scenario.under({called: conf}), called, (name, called, conf.digest))
 
     @contextmanager
-    def _process(self) -> Iterator[ApartProcess]:
+    def _process(self) -> Iterator[IsolatedProcess]:
         """A process to play in.
 
         :raises NotNow: another question plays.
@@ -225,7 +249,7 @@ class Studies:
         if not self._one.acquire(blocking=False):
             raise NotNow("another question is being played; ask again in a moment")
         try:
-            with ApartProcess(SECONDS) as process:
+            with IsolatedProcess(SECONDS) as process:
                 yield process
         finally:
             self._one.release()

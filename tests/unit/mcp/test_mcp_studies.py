@@ -11,6 +11,7 @@ import pytest
 from answer_desks import desk
 from told_apart import never_ends, told_of_itself
 
+from pumice import subprocess_runner
 from pumice.errors import PumiceError
 from pumice.framework.registry import default_registry
 from pumice.mcp import studies
@@ -19,9 +20,8 @@ from pumice.mcp.tools import Answered, Tools
 from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.results.pairs import FEWEST
 from pumice.sim.scenario import SimScenario, read_scenario
-from pumice.sim.study import apart
-from pumice.sim.study.apart import ApartProcess
 from pumice.sim.study.playing import Played
+from pumice.subprocess_runner import IsolatedProcess
 from pumice.testing import job, node
 
 REGISTRY = default_registry()
@@ -123,11 +123,11 @@ class _Slowly:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def call(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Played:
+    def call(self, fn: Any, *args: Any, returns: type[Played]) -> Played:
         self.left -= 1
         if self.left < 0:
-            raise apart.NotInTime("the time for playing is over")
-        found: Played = fn(*args, **kwargs)
+            raise subprocess_runner.NotInTime("the time for playing is over")
+        found: Played = fn(*args)
         return found
 
 
@@ -135,7 +135,7 @@ class _Slowly:
 def test_a_question_that_needs_more_time_goes_on_when_it_is_asked_again(
     world: SimScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(studies, "ApartProcess", _Slowly)
+    monkeypatch.setattr(studies, "IsolatedProcess", _Slowly)
     tools = tools_of(world)
     pairs = []
     for _ in range(3):
@@ -158,9 +158,9 @@ def test_the_process_has_no_credentials_writes_no_file_and_ends_in_time(
     monkeypatch.setenv("KUBECONFIG", "/somewhere")
     monkeypatch.setenv("A_TOKEN", "secret")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
-    with ApartProcess(60) as process, pytest.raises(PumiceError, match=r"^refused$"):
-        process.call(told_of_itself, (b"", str(tmp_path / "mark")), {})
+    with IsolatedProcess(60) as process, pytest.raises(PumiceError, match=r"^refused$"):
+        process.call(told_of_itself, b"", str(tmp_path / "mark"), returns=Played)
     begun = time.monotonic()
-    with ApartProcess(1.0) as process, pytest.raises(apart.NotInTime):
-        process.call(never_ends, (b"",), {})
+    with IsolatedProcess(1.0) as process, pytest.raises(subprocess_runner.NotInTime):
+        process.call(never_ends, b"", returns=Played)
     assert time.monotonic() - begun < 30

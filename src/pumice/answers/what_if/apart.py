@@ -1,16 +1,8 @@
-"""A what-if in a process of its own: it may take seconds, and is given up after some; who asks goes on meanwhile.
-
-The process is given the instant, what is supposed and where plugins are, and says what it found. It has no
-credentials, and what it decides reaches nobody. It is this module, run as a program.
-"""
+"""A what-if in a process of its own: it may take seconds, and is given up after some; the caller goes on meanwhile."""
 
 from __future__ import annotations
 
 import gc
-import logging
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
@@ -27,11 +19,11 @@ from pumice.errors import InvalidInput, PumiceError
 from pumice.framework.registry import Registry, default_registry
 from pumice.model.api import AnyObject
 from pumice.saved.cycle import SavedCycle
+from pumice.subprocess_runner import IsolatedProcess, NotInTime
 
 SECONDS: Final = 14.0
 """After which it is given up."""
 AT_A_TIME: Final = 1000
-_KEPT: Final = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 _one = threading.Lock()
 
 
@@ -39,26 +31,6 @@ class NotNow(PumiceError):
     """Somebody else's what-if is being answered."""
 
     retryable = True
-
-
-class _Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What the process is given."""
-
-    saved: SavedCycle
-    objects: list[tuple[str, bytes]]
-    """The class of some objects, and these, in order."""
-    asked: WhatIf
-    directories: list[str]
-    """Where plugins are."""
-
-
-class _Done(msgspec.Struct, frozen=True, kw_only=True):
-    """What it says."""
-
-    sides: BothSides | None = None
-    invalid: str = ""
-    """What is wrong with what is supposed."""
-    failure: str = ""
 
 
 def play_apart(
@@ -72,21 +44,36 @@ def play_apart(
     """
     if not _one.acquire(blocking=False):
         raise NotNow("another what-if is being answered; ask again in a moment")
+    directories = [str(path.resolve()) for path in registry.directories]
     try:
-        task = _Task(
-            saved=saved,
-            objects=list(_packed(objects)),
-            asked=asked,
-            directories=[str(path.resolve()) for path in registry.directories],
-        )
-        done = _run(msgspec.msgpack.encode(task), seconds)
+        with IsolatedProcess(seconds) as process:
+            return process.call(_played, saved, list(_packed(objects)), asked, directories, returns=BothSides)
+    except NotInTime:
+        raise PumiceError(
+            f"what if: no answer within {seconds:g} s; `pumice what-if` on a saved cycle takes the time that it needs"
+        ) from None
+    except InvalidInput:
+        raise
+    except PumiceError as exc:
+        raise PumiceError(f"what if: {exc}") from exc
     finally:
         _one.release()
-    if done.invalid:
-        raise InvalidInput(done.invalid)
-    if done.sides is None:
-        raise PumiceError(f"what if: {done.failure or 'no answer'}")
-    return done.sides
+
+
+def _played(
+    saved: SavedCycle, objects: Sequence[tuple[str, bytes]], asked: WhatIf, directories: Sequence[str]
+) -> BothSides:
+    """Play both sides in the process. *objects*: the class of some, and these, in order; *directories*: of plugins."""
+    gc.disable()  # the process ends when it has answered
+    registry = default_registry()
+    if directories:
+        registry = registry.copy()
+        for directory in directories:
+            registry.load_directory(Path(directory))
+    try:
+        return play(saved, _unpacked(objects), asked, registry)
+    except InvalidConf as exc:
+        raise InvalidInput(str(exc)) from exc
 
 
 def _packed(objects: Sequence[AnyObject]) -> Iterator[tuple[str, bytes]]:
@@ -101,60 +88,3 @@ def _unpacked(packed: Iterable[tuple[str, bytes]]) -> Iterator[AnyObject]:
     for kind, content in packed:
         module, _, name = kind.partition(":")
         yield from msgspec.msgpack.decode(content, type=list[getattr(import_module(module), name)])  # type: ignore[misc]
-
-
-def surroundings() -> dict[str, str]:
-    """What a process that answers is told of where it runs: enough to start, no kubeconfig and no token."""
-    return {name: os.environ[name] for name in _KEPT if name in os.environ}
-
-
-def _run(task: bytes, seconds: float) -> _Done:
-    try:
-        ran = subprocess.run(
-            [sys.executable, "-P", "-m", __name__],
-            input=task,
-            capture_output=True,
-            timeout=seconds,
-            env=surroundings(),
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise PumiceError(
-            f"what if: no answer within {seconds:g} s; `pumice what-if` on a saved cycle takes the time that it needs"
-        ) from None
-    except OSError as exc:
-        raise PumiceError(f"what if: no process can be started: {exc}") from exc
-    try:
-        return msgspec.msgpack.decode(ran.stdout, type=_Done)
-    except msgspec.MsgspecError:
-        last = ran.stderr.decode("utf-8", "replace").strip().splitlines()
-        return _Done(failure=last[-1] if last else f"the process ended with {ran.returncode}")
-
-
-def _answered(task: _Task) -> _Done:
-    try:
-        registry = default_registry()
-        if task.directories:
-            registry = registry.copy()
-            for directory in task.directories:
-                registry.load_directory(Path(directory))
-        return _Done(sides=play(task.saved, _unpacked(task.objects), task.asked, registry))
-    except (InvalidInput, InvalidConf) as exc:
-        return _Done(invalid=str(exc))
-    except PumiceError as exc:
-        return _Done(failure=str(exc))
-
-
-def main() -> None:
-    """Be the process: read a task, write what came of it."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a plugin prints is no answer
-    logging.disable(logging.CRITICAL)
-    gc.disable()  # it ends when it has answered
-    task = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=_Task)
-    answers.write(msgspec.msgpack.encode(_answered(task)))
-    answers.close()
-
-
-if __name__ == "__main__":
-    main()
