@@ -22,11 +22,9 @@ from statistics import median
 from typing import NamedTuple
 
 from pumice.answers.when.calibration import HIGH, LOW, Calibration, StartRange
-from pumice.answers.when.forward import Holder, Scene, Waiter
-from pumice.answers.when.learned import Learned
-from pumice.answers.when.past import Past, PastJob, StartForecast, size_of
-from pumice.answers.when.ranges import when_all
-from pumice.answers.when.room import PodShape
+from pumice.answers.when.forecast import when_all
+from pumice.answers.when.forward import Holder, PodShape, Scene, Waiter
+from pumice.answers.when.learned import Learned, Past, PastJob, StartForecast, size_of
 from pumice.answers.when.run_times import Kind, Outlook, RunTimes
 from pumice.sim.draws import uniform_of
 from pumice.sim.traces import read

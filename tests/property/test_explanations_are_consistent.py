@@ -10,7 +10,7 @@ from law_worlds import WorldDraw, worlds
 from lawful import lawful
 from test_laws_of_scheduling import policies
 
-from pumice.answers.waiting import Obstacles, job_rows
+from pumice.answers.jobs import Obstacles, job_rows
 from pumice.framework.explaining.explain import Explanation, Stage, explain
 from pumice.framework.session.session import Session
 from pumice.model.codes import ReasonCode

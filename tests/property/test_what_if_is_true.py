@@ -12,9 +12,8 @@ from law_worlds import WorldDraw, worlds
 from lawful import lawful
 
 from pumice.answers.service import Answers
-from pumice.answers.what_if.applying import suppose
-from pumice.answers.what_if.sides import Side, play
-from pumice.answers.what_if.supposition import MoreNodes, QueueChange, WhatIf
+from pumice.answers.supposition import MoreNodes, QueueChange, WhatIf, suppose
+from pumice.answers.what_if import Side, play_sides
 from pumice.model.intents import Bind, Evict
 from pumice.scheduler.recording import NextCycle, record, restored
 from pumice.scheduler.report import CycleReport
@@ -73,7 +72,7 @@ def test_a_what_if_says_what_the_next_cycle_decides_once_it_is_so(
     desk = Answers(NextCycle(state, story.assembly, story.runtime))
     saved, before = record(state, story.assembly.conf, story.runtime), fingerprint(state)
     question = desk.what_if(asked)
-    sides = play(question.instant, question.objects, asked, registry)
+    sides = play_sides(question.instant, question.objects, asked, registry)
     state.refresh()
     assert fingerprint(state) == before
     assert record(state, story.assembly.conf, story.runtime) == saved

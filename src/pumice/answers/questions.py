@@ -15,17 +15,15 @@ from typing import Annotated, Any, Final, Generic, Literal, NamedTuple, Protocol
 import msgspec
 from msgspec import Meta
 
-from pumice.answers.fairness import FairnessAnswer
+from pumice.answers.jobs import WaitingAnswer
+from pumice.answers.queues import FairnessAnswer, Standing
 from pumice.answers.service import MOST_ROWS, Answers
-from pumice.answers.standing import Standing
-from pumice.answers.tried import TryAnswer
+from pumice.answers.supposition import WhatIf, read_what_if
 from pumice.answers.visibility import Sight, VisibleNames, seen
-from pumice.answers.waiting import WaitingAnswer
-from pumice.answers.what_if.effects import WhatIfAnswer
-from pumice.answers.what_if.supposition import WhatIf, read_what_if
+from pumice.answers.what_if import WhatIfAnswer
 from pumice.answers.when.answer import WhenAnswer
-from pumice.answers.when.asked import TryQuestion, WhenQuestion
-from pumice.answers.why import WhyAnswer
+from pumice.answers.when.forecast import TryQuestion, WhenQuestion
+from pumice.answers.why import TryAnswer, WhyAnswer
 from pumice.errors import InvalidInput, decoder_words
 from pumice.model import api, native
 

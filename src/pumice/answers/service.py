@@ -7,40 +7,109 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
-from pumice.answers.candidates import candidates
-from pumice.answers.fairness import FairnessAnswer, fairness_of
-from pumice.answers.finding import NoSuchThing, find_job, find_queue
-from pumice.answers.standing import Snapshot, Standing, snapshot_of, standing_of
-from pumice.answers.tried import Evicted, QueueEffect, TriedJob, TryAnswer
+from pumice.answers.jobs import (
+    JobRow,
+    NoSuchThing,
+    Obstacles,
+    WaitingAnswer,
+    find_job,
+    find_queue,
+    is_waiting,
+    job_rows,
+)
+from pumice.answers.queues import FairnessAnswer, Snapshot, Source, Standing, fairness_of, snapshot_of, standing_of
+from pumice.answers.supposition import WhatIf, there_is
 from pumice.answers.visibility import VisibleNames
-from pumice.answers.waiting import JobRow, Obstacles, WaitingAnswer, is_waiting, job_rows
-from pumice.answers.what_if.applying import there_is
-from pumice.answers.what_if.instant import WhatIfQuestion
-from pumice.answers.what_if.supposition import WhatIf
-from pumice.answers.when.asked import TryQuestion, WhenQuestion, verdict_of
+from pumice.answers.what_if import WhatIfQuestion
+from pumice.answers.when.forecast import Forecasts, TryQuestion, WhenQuestion, verdict_of
 from pumice.answers.when.forward import NO_SCENE, Scene
-from pumice.answers.when.kept import Forecasts
 from pumice.answers.when.learned import Learned
 from pumice.answers.when.scene import lanes_of, scene_of
-from pumice.answers.why import Source, WhyAnswer
+from pumice.answers.why import Evicted, QueueEffect, TriedJob, TryAnswer, WhyAnswer
 from pumice.errors import InvalidInput
 from pumice.extender.asking.calls import EXCHANGES
 from pumice.extender.plugin import CALLERS
 from pumice.framework.explaining.explain import Explanation, Stage, explain
 from pumice.framework.session.session import Session
-from pumice.model.api import AnyObject, PodGroup
+from pumice.model.api import AnyObject, Pod, PodGroup, with_namespace
 from pumice.model.intents import Bind, Evict
 from pumice.model.job import Job
+from pumice.model.task import GROUP_ANNOTATION, group_named
 from pumice.saved.cycle import held_objects
 from pumice.scheduler.loop import Loop
 from pumice.scheduler.recording import NextCycle, record
 from pumice.scheduler.report import CycleReport
 from pumice.scheduler.watchdog import Watchdog
 from pumice.state.cluster import ClusterState
+from pumice.state.groups import priority_of
+
+MOST_PODS: Final = 10_000
+"""Pods that are tried at once, at most."""
+
+
+def candidates(state: ClusterState, objects: Iterable[AnyObject]) -> list[AnyObject]:
+    """PodGroups and pods to be tried on a cluster, complete: PodGroups first, as somebody who submits them now.
+
+    :raises InvalidInput: another kind, an object that is there already, a pod that nobody here would schedule.
+    """
+    stamp = datetime.fromtimestamp(state.now, UTC)
+    groups: dict[str, AnyObject] = {}
+    pods: dict[str, Pod] = {}
+    for given in objects:
+        if not isinstance(given, (PodGroup, Pod)):
+            raise InvalidInput(
+                f"{given.kind_name} {given.key}: only PodGroups, pods and the Jobs that they are made of can be tried"
+            )
+        obj = with_namespace(given, "default")
+        name = f"{obj.kind_name} {obj.key}"
+        into: Mapping[str, AnyObject] = groups if isinstance(obj, PodGroup) else pods
+        there = state.jobs[obj.key].group if isinstance(obj, PodGroup) and obj.key in state.jobs else None
+        if there is not None or obj.key in into or (isinstance(obj, Pod) and obj.key in state.task_by_key):
+            raise InvalidInput(f"{name}: is there already; `pumice why` says how it stands")
+        meta = msgspec.structs.replace(
+            obj.metadata, uid=f"try:{obj.key}", creation_timestamp=stamp, deletion_timestamp=None
+        )
+        if isinstance(obj, PodGroup):
+            groups[obj.key] = _group(obj, meta)
+        else:
+            pods[obj.key] = _pod(state, obj, meta)
+    if len(pods) > MOST_PODS:
+        raise InvalidInput(f"{len(pods)} pods: at most {MOST_PODS} can be tried at once")
+    _complete(groups, pods.values())
+    return [*groups.values(), *pods.values()]
+
+
+def _group(obj: PodGroup, meta: object) -> PodGroup:
+    return msgspec.structs.replace(obj, metadata=meta, status=type(obj.status)())
+
+
+def _pod(state: ClusterState, obj: Pod, meta: object) -> Pod:
+    spec, ours = obj.spec, state.scheduler_names
+    if ours is not None and spec.scheduler_name not in ours:
+        raise InvalidInput(
+            f"Pod {obj.key}: its schedulerName is {spec.scheduler_name!r}, and only {' or '.join(sorted(ours))} is ours"
+        )
+    if spec.priority is None:
+        spec = msgspec.structs.replace(spec, priority=priority_of(state, spec.priority_class_name))
+    return msgspec.structs.replace(
+        obj, metadata=meta, spec=msgspec.structs.replace(spec, node_name=""), status=type(obj.status)(phase="Pending")
+    )
+
+
+def _complete(groups: Mapping[str, AnyObject], pods: Iterable[Pod]) -> None:
+    if not groups:
+        raise InvalidInput("there is no PodGroup among what is to be tried, and no Job that one is made of")
+    for pod in pods:
+        group = group_named(pod.metadata.annotations, pod.spec)
+        if f"{pod.metadata.namespace}/{group}" not in groups:
+            said = f"PodGroup {group!r}, which is not among what is to be tried" if group else "no PodGroup"
+            raise InvalidInput(f"Pod {pod.key}: names {said}, in the annotation {GROUP_ANNOTATION}")
+
 
 MOST_ROWS: Final = 1000
 """Waiting jobs that an answer names, at most."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from pumice.answers.jobs import Amounts, JobRow, job_rows
+from pumice.answers.queues import Snapshot, Standing, snapshot_of, standing_of
 from pumice.answers.service import Answers
-from pumice.answers.standing import Snapshot, Standing, snapshot_of, standing_of
-from pumice.answers.waiting import Amounts, JobRow, job_rows
 from pumice.config.secrets import conf_text
 from pumice.framework.session.session import Session
 from pumice.model.node import Node

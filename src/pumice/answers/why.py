@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
-from pumice.answers.standing import Standing
+from pumice.answers.queues import Source, Standing
 from pumice.answers.when.answer import WhenAnswer
 from pumice.framework.explaining.explain import Explanation
-
-Source = Literal["scheduler", "cycle", "manifests", "objects"]
-"""Who answered: the running scheduler, a saved cycle, manifests, or what the objects in the cluster say."""
 
 
 class WhyAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,3 +24,56 @@ class WhyAnswer(msgspec.Struct, frozen=True, kw_only=True):
     source: Source = "scheduler"
     unseen: list[str] = []
     """What could not be looked at, and why."""
+
+
+class TriedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What would become of one job in the next cycle."""
+
+    job: str
+    queue: str
+    starts: bool
+    """Would it have all that it needs to run?"""
+    tasks: int
+    min_available: int
+    placed: dict[str, str]
+    """Pod -> the node that it would be bound to."""
+    promised: dict[str, str] = {}
+    """Pod -> the node on which room is being released, or made, for it."""
+    why: Explanation | None = None
+    """Why it would not start; None if it would."""
+    when: WhenAnswer | None = None
+    """When it would likely start; None if it would now, or nobody was asked."""
+
+
+class Evicted(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that would have to go."""
+
+    pod: str
+    job: str
+    node: str
+    action: str
+    """Which action would evict it."""
+    beneficiary: str
+    """The job for whose good it would be."""
+
+
+class QueueEffect(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue after the cycle, and how much of what it holds these jobs would hold."""
+
+    after: Standing
+    by_them: dict[str, float]
+    """Resource -> amount."""
+
+
+class TryAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What would be decided if these jobs were there and nothing else happened."""
+
+    jobs: list[TriedJob]
+    evicted: list[Evicted]
+    """For the good of these jobs."""
+    queues: list[QueueEffect]
+    """Those of these jobs."""
+    now: float
+    source: Source = "scheduler"
+    milliseconds: float = 0.0
+    unseen: list[str] = []

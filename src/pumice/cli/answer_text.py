@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from pumice.answers.standing import Share, Standing
-from pumice.answers.tried import QueueEffect, TriedJob, TryAnswer
-from pumice.answers.when.answer import WhenAnswer
-from pumice.answers.when.spans import start_in_words
-from pumice.answers.why import WhyAnswer
+from pumice.answers.queues import Share, Standing
+from pumice.answers.when.answer import WhenAnswer, start_in_words
+from pumice.answers.why import QueueEffect, TriedJob, TryAnswer, WhyAnswer
 from pumice.cli import outcome, render
 from pumice.framework.explaining.explain import Explanation, NearMiss, NodeReason, Stage
 from pumice.model.limit import shown

@@ -16,8 +16,8 @@ from pumice.cli.options import ConfOption, PluginsDirOption
 from pumice.cli.usage import WrongUsage, web_address
 
 if TYPE_CHECKING:
+    from pumice.answers.queues import Source
     from pumice.answers.service import Answers
-    from pumice.answers.why import Source
     from pumice.kube.api_client import AnswersClient
 
 T = TypeVar("T")

@@ -19,9 +19,9 @@ from pumice.cli.usage import WrongUsage
 from pumice.words import counted
 
 if TYPE_CHECKING:
-    from pumice.answers.standing import Standing
+    from pumice.answers.jobs import JobRow
+    from pumice.answers.queues import Standing
     from pumice.answers.survey import NodeRow
-    from pumice.answers.waiting import JobRow
     from pumice.framework.session.session import Session
     from pumice.model.job import Job
     from pumice.state.cluster import ClusterState
@@ -132,7 +132,7 @@ def _status(
 ) -> Status:
     """Return what stands in the files, after the next cycle, or in the cluster, as its objects say."""
     if paths:
-        from pumice.answers.finding import find_job
+        from pumice.answers.jobs import find_job
         from pumice.answers.survey import take_survey
 
         answers = place.answers_of(paths)
@@ -145,7 +145,7 @@ def _status(
 
         survey = take_survey(answers, also if wanted else None)
         return Status(survey.now, survey.jobs, survey.queues, survey.nodes, answers.state, tasks)
-    from pumice.answers.from_objects import row_of_objects, standing_of_object
+    from pumice.answers.jobs import row_of_objects, standing_of_object
     from pumice.answers.survey import node_row
 
     client = place.client()
@@ -200,7 +200,7 @@ def _rows(found: Status, kind: StatusKind, name: str, queue: str | None, namespa
 
     :raises NoSuchThing: there is none of the name; names a similar one.
     """
-    from pumice.answers.finding import NoSuchThing, find_job, find_queue
+    from pumice.answers.jobs import NoSuchThing, find_job, find_queue
     from pumice.config.problems import nearest
 
     if kind is StatusKind.JOB:

@@ -14,8 +14,8 @@ from pumice.cli.usage import WrongUsage
 from pumice.errors import read_text
 
 if TYPE_CHECKING:
-    from pumice.answers.standing import Share
-    from pumice.answers.what_if.effects import QueueStandings, WhatIfAnswer
+    from pumice.answers.queues import Share
+    from pumice.answers.what_if import QueueStandings, WhatIfAnswer
 
 AMOUNTS = ("deserved", "guarantee", "capability")
 PLAIN = ("weight", "priority", "reclaimable")
@@ -69,7 +69,7 @@ def what_if(
     from msgspec.structs import replace
 
     from pumice.answers import questions
-    from pumice.answers.what_if.supposition import read_what_if
+    from pumice.answers.supposition import read_what_if
     from pumice.errors import InvalidInput
 
     if not (queue or more or drain or new_conf):
@@ -153,7 +153,7 @@ def _more(text: str) -> dict[str, Any]:
 # -- what is said ---------------------------------------------------------------------------------------------------
 def show_what_if(answer: WhatIfAnswer) -> None:
     """Print what would be otherwise."""
-    from pumice.answers.what_if.wording import counts, fares, summary
+    from pumice.answers.what_if import counts, fares, summary
     from pumice.cli.answer_text import FROM
 
     render.pairs([("what if" if n == 0 else "", text) for n, text in enumerate(answer.changes)])
@@ -191,7 +191,7 @@ MOST_SHOWN = 20
 
 
 def _standings(standings: QueueStandings) -> None:
-    from pumice.answers.what_if.wording import shares
+    from pumice.answers.what_if import shares
     from pumice.model.limit import shown
 
     def told(before: Share | None, after: Share | None, name: str) -> str:

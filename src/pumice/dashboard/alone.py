@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pumice.answers.service import Answers
-from pumice.answers.when.kept import Forecasts
+from pumice.answers.when.forecast import Forecasts
 from pumice.clock import SystemClock
 from pumice.dashboard.history import Chronicle
 from pumice.errors import PumiceError

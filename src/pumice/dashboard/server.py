@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from pumice.answers.finding import NoSuchThing
+from pumice.answers.jobs import NoSuchThing
 from pumice.answers.questions import TRY, WHY, AboutTrial, AboutWhy, Asked, AskOwner, answered
 from pumice.answers.survey import NodeRow, Survey, take_survey
 from pumice.answers.visibility import EVERYTHING, Sight

@@ -12,15 +12,13 @@ from typing import Any, Final
 import msgspec
 from markupsafe import Markup
 
-from pumice.answers.fairness import Loan, fairness_of, leaves_of, loans_of
-from pumice.answers.standing import Standing
+from pumice.answers.jobs import Amounts, JobRow
+from pumice.answers.queues import Loan, Standing, fairness_of, leaves_of, loans_of
+from pumice.answers.supposition import WhatIf, read_what_if
 from pumice.answers.survey import NodeRow, PluginRow, QueueSetting, Survey
 from pumice.answers.visibility import Sight, VisibleNames, seen
-from pumice.answers.waiting import Amounts, JobRow
-from pumice.answers.what_if.supposition import WhatIf, read_what_if
-from pumice.answers.what_if.wording import counts, fares, shares, summary
-from pumice.answers.when.answer import WhenAnswer
-from pumice.answers.when.spans import start_in_words
+from pumice.answers.what_if import counts, fares, shares, summary
+from pumice.answers.when.answer import WhenAnswer, start_in_words
 from pumice.dashboard.history import UseSample
 from pumice.errors import InvalidInput
 from pumice.model.api import make_known

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from pumice.answers.finding import NoSuchThing
+from pumice.answers.jobs import NoSuchThing
 from pumice.answers.questions import API_VERSION, QUESTIONS, Asked, AskOwner, Question, answered, openapi_document
 from pumice.answers.service import MOST_ROWS
 from pumice.answers.visibility import EVERYTHING, Sight

@@ -13,10 +13,9 @@ import aiohttp
 import msgspec
 
 from pumice.answers import questions
-from pumice.answers.finding import NoSuchThing, find_job, find_queue
-from pumice.answers.from_objects import ToldEvent, standing_of_object, why_of_objects
+from pumice.answers.jobs import NoSuchThing, ToldEvent, find_job, find_queue, standing_of_object, why_of_objects
 from pumice.answers.questions import API_VERSION, AboutQueues, AboutWhy, Question
-from pumice.answers.standing import Standing
+from pumice.answers.queues import Standing
 from pumice.answers.why import WhyAnswer
 from pumice.clock import SystemClock
 from pumice.errors import PumiceError, decoder_words

@@ -32,7 +32,7 @@ from pumice.state.cluster import ClusterState
 
 if TYPE_CHECKING:
     from pumice.answers.service import Answers
-    from pumice.answers.when.kept import Forecasts
+    from pumice.answers.when.forecast import Forecasts
     from pumice.answers.when.learned import Learned, LearningPaper
     from pumice.history.files import Folder
     from pumice.history.recorder import Historian
@@ -275,7 +275,7 @@ class Service:
         if not self._questions:
             return
         from pumice.answers.service import Answers  # large: loaded with the first question
-        from pumice.answers.when.kept import Forecasts
+        from pumice.answers.when.forecast import Forecasts
 
         self._forecasts = self._forecasts or Forecasts()
         self._questions.answer(Answers.of_loop(self._loop, self._learned, self._forecasts), ANSWERING)

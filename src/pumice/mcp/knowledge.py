@@ -11,7 +11,7 @@ import msgspec
 
 from pumice.answers.questions import AboutJob, Asked, Question, as_submitted
 from pumice.answers.service import Answers
-from pumice.answers.when.kept import Forecasts
+from pumice.answers.when.forecast import Forecasts
 from pumice.errors import PumiceError
 from pumice.history.stories import Told
 from pumice.kube.api_client import AnswersClient

@@ -16,8 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from pumice.answers.what_if.apart import NotNow
-from pumice.answers.what_if.sides import NOT_ASKED, without_extenders
+from pumice.answers.what_if import NOT_ASKED, NotNow, without_extenders
 from pumice.config import SchedulerConf
 from pumice.config.problems import nearest
 from pumice.errors import InvalidInput, PumiceError

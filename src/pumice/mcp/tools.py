@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from pumice.answers import questions
-from pumice.answers.what_if.supposition import WhatIf
+from pumice.answers.supposition import WhatIf
 from pumice.config import from_data, load
 from pumice.config.catalogue import Catalogue
 from pumice.config.explain import HookChain, explain

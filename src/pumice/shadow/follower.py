@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from pumice.answers.from_objects import why_of_objects
+from pumice.answers.jobs import why_of_objects
 from pumice.clock import SystemClock
 from pumice.errors import InvalidInput, PumiceError
 from pumice.framework.explaining.explain import explain

@@ -7,11 +7,9 @@ import pytest
 from answer_desks import EVICTS, desk
 from msgspec.structs import replace
 
-from pumice.answers.candidates import candidates
-from pumice.answers.finding import NoSuchThing
-from pumice.answers.service import Answers
-from pumice.answers.tried import TryAnswer
-from pumice.answers.why import WhyAnswer
+from pumice.answers.jobs import NoSuchThing
+from pumice.answers.service import Answers, candidates
+from pumice.answers.why import TryAnswer, WhyAnswer
 from pumice.errors import InvalidInput
 from pumice.framework.explaining.explain import Stage
 from pumice.model.api import AnyObject, Metadata, NodeObject, Pod, PodGroup, PodSpec

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from answer_desks import desk
 
-from pumice.answers.fairness import fairness_of
-from pumice.answers.standing import Share, Standing
+from pumice.answers.queues import Share, Standing, fairness_of
 from pumice.testing import job, node, queue
 
 

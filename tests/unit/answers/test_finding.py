@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from pumice.answers.finding import NoSuchThing, find_job, find_queue
+from pumice.answers.jobs import NoSuchThing, find_job, find_queue
 from pumice.model.api import OwnerReference, PodGroup
 from pumice.model.events import Seen
 from pumice.state.cluster import ClusterState

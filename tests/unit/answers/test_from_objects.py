@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from pumice.answers.from_objects import ToldEvent, why_of_objects
+from pumice.answers.jobs import ToldEvent, why_of_objects
 from pumice.answers.why import WhyAnswer
 from pumice.framework.explaining.explain import Stage
 from pumice.model.api import Condition, Pod, PodGroup, QueueStatus

@@ -10,10 +10,10 @@ import pytest
 from answer_desks import desk, proven
 
 from pumice.answers.service import Answers
-from pumice.answers.when import ranges
+from pumice.answers.when import forecast
 from pumice.answers.when.answer import WhenAnswer
+from pumice.answers.when.forecast import FRESH, KEPT, Forecasts
 from pumice.answers.when.forward import NO_SCENE
-from pumice.answers.when.kept import FRESH, KEPT, Forecasts
 from pumice.model.events import Gone, Seen
 from pumice.testing import job, node
 
@@ -30,13 +30,14 @@ def crowd() -> Answers:
 def plays(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The instants that were played for everybody."""
     made: list[float] = []
-    play = ranges.when_all
+    play = forecast.when_all
 
-    def counted(scene: Any, learned: Any) -> Mapping[str, WhenAnswer]:
-        made.append(scene.now)
-        return play(scene, learned)
+    def counted(scene: Any, learned: Any, only: str = "") -> Mapping[str, WhenAnswer]:
+        if not only:
+            made.append(scene.now)
+        return play(scene, learned, only)
 
-    monkeypatch.setattr(ranges, "when_all", counted)
+    monkeypatch.setattr(forecast, "when_all", counted)
     return made
 
 
@@ -104,7 +105,7 @@ def test_a_play_that_fails_beside_is_logged_and_the_next_question_tries_again(
     asked.when("third").answer()
     asked.state.now += FRESH + 1
     with monkeypatch.context() as broken:
-        broken.setattr(ranges, "when_all", lambda *_: 1 / 0)
+        broken.setattr(forecast, "when_all", lambda *_: 1 / 0)
         assert asked.when("third").answer().age == FRESH + 1
         assert asked.forecasts is not None and asked.forecasts._refreshing is not None
         asked.forecasts._refreshing.join()

@@ -11,13 +11,11 @@ import msgspec
 import pytest
 from answer_desks import EVICTS, desk, proven
 
-from pumice.answers.finding import NoSuchThing
+from pumice.answers import what_if
+from pumice.answers.jobs import NoSuchThing
 from pumice.answers.service import Answers
-from pumice.answers.what_if import apart, sides
-from pumice.answers.what_if.effects import WhatIfAnswer
-from pumice.answers.what_if.sides import NOT_ASKED
-from pumice.answers.what_if.supposition import MoreNodes, QueueChange, WhatIf, read_what_if
-from pumice.answers.what_if.wording import fares, summary
+from pumice.answers.supposition import MoreNodes, QueueChange, WhatIf, read_what_if
+from pumice.answers.what_if import NOT_ASKED, WhatIfAnswer, fares, summary
 from pumice.errors import InvalidInput, PumiceError
 from pumice.framework.registry import default_registry
 from pumice.testing import job, node, pod, queue
@@ -227,8 +225,8 @@ def test_of_those_who_wait_the_first_are_handed_over_and_the_one_that_is_asked_a
     at = desk(queue("a"), node("n1", cpu=8), *jobs, learned=proven("a"))
     question = at.what_if(WhatIf(queues={"a": QueueChange(weight=2)}, job="j8"))
     whole = question.answer(apart=False)
-    monkeypatch.setattr(sides, "MOST_PLAYED", 3)
-    both = sides.play(question.instant, question.objects, question.asked, question.registry)
+    monkeypatch.setattr(what_if, "MOST_PLAYED", 3)
+    both = what_if.play_sides(question.instant, question.objects, question.asked, question.registry)
     for side in (both.before, both.after):
         assert [waiter.job for waiter in side.scene.waiters] == [f"default/j{n}" for n in (1, 2, 3, 8)]
         assert sorted(side.fates) == [f"default/j{n}" for n in range(9)]
@@ -271,12 +269,12 @@ def test_it_knows_the_plugins_of_our_directories_and_is_told_of_no_credentials(
 def test_one_is_answered_at_a_time_and_given_up_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     question = cluster().what_if(WhatIf(drained=["n1"]))
     held = threading.Lock()
-    monkeypatch.setattr(apart, "_one", held)
-    with held, pytest.raises(apart.NotNow) as no:
+    monkeypatch.setattr(what_if, "_one", held)
+    with held, pytest.raises(what_if.NotNow) as no:
         question.answer()
     assert no.value.retryable
     with pytest.raises(PumiceError, match="no answer within"):
-        apart.play_apart(question.instant, question.objects, question.asked, default_registry(), seconds=0.01)
+        what_if.play_apart(question.instant, question.objects, question.asked, default_registry(), seconds=0.01)
     assert not held.locked()
 
 

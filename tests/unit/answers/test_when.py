@@ -16,17 +16,29 @@ from answer_desks import EVICTS, desk, proven
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
-from pumice.answers.candidates import candidates
+from pumice.answers.service import candidates
+from pumice.answers.when.answer import span, start_in_words
 from pumice.answers.when.calibration import ENOUGH, Calibration, QueueCalibration, StartRange
-from pumice.answers.when.forward import Arrival, Holder, Lane, Playback, Scene, Waiter, forecast
-from pumice.answers.when.learned import Learned, LearningPaper, learn
-from pumice.answers.when.lifetimes import lifetimes
-from pumice.answers.when.past import Past, PastJob, StartForecast, size_of
-from pumice.answers.when.ranges import UNKNOWN, when_all
-from pumice.answers.when.room import MOST_SHAPES, Amounts, NodeRoom, Place, PodShape, amounts_sum, few
-from pumice.answers.when.run_times import GUESS, REMEMBERED, Kind, RunTimes
+from pumice.answers.when.forecast import UNKNOWN, when_all
+from pumice.answers.when.forward import (
+    MOST_SHAPES,
+    Amounts,
+    Arrival,
+    Holder,
+    Lane,
+    NodeRoom,
+    Place,
+    Playback,
+    PodShape,
+    Scene,
+    Waiter,
+    amounts_sum,
+    few,
+    forecast,
+)
+from pumice.answers.when.learned import Learned, LearningPaper, Past, PastJob, StartForecast, learn, size_of
+from pumice.answers.when.run_times import GUESS, REMEMBERED, Kind, RunTimes, lifetimes
 from pumice.answers.when.scene import GRACE
-from pumice.answers.when.spans import span, start_in_words
 from pumice.cli.app import app
 from pumice.history.files import Folder
 from pumice.history.recorder import Historian

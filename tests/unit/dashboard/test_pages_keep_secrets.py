@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from dashboard_worlds import CONF, Word, desk_over, served
 
-from pumice.answers.what_if import instant
-from pumice.answers.what_if.sides import play
+from pumice.answers import what_if
+from pumice.answers.what_if import play_sides
 from pumice.dashboard.history import Chronicle
 from pumice.framework.points.health import Health
 from pumice.testing import job, node, queue
@@ -188,7 +188,7 @@ def test_when_a_job_starts_is_on_its_page_and_who_sees_everything_may_suppose(ad
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is supposed is decided in this process, which is quicker; `test_what_if.py` has the other."""
-    monkeypatch.setattr(instant, "play_apart", play)
+    monkeypatch.setattr(what_if, "play_apart", play_sides)
 
 
 def test_what_is_supposed_is_told_to_who_may_see_everything(address: str, here: None) -> None:

@@ -21,12 +21,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pumice.answers import questions
+from pumice.answers import questions, what_if
 from pumice.answers.questions import QUESTIONS, AboutJob, as_submitted, openapi_document
 from pumice.answers.service import Answers
-from pumice.answers.what_if import instant
-from pumice.answers.what_if.sides import play
-from pumice.answers.what_if.supposition import read_what_if
+from pumice.answers.supposition import read_what_if
+from pumice.answers.what_if import play_sides
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
@@ -408,7 +407,7 @@ def test_who_waits_is_told_of_the_namespaces_that_one_may_read_and_counted_there
 
 
 def test_what_if_is_answered_to_who_may_see_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instant, "play_apart", play)
+    monkeypatch.setattr(what_if, "play_apart", play_sides)
     supposed = {"more": [{"like": "node-7"}], "queues": {"default": {"weight": 4}}, "job": "team-a/mine"}
 
     async def story(ask: Asks, _: Api) -> None:
@@ -462,7 +461,7 @@ def test_the_document_is_what_is_asked_and_answered(monkeypatch: pytest.MonkeyPa
         "try": "?when=no",
         "what-if": "",
     }
-    monkeypatch.setattr(instant, "play_apart", play)
+    monkeypatch.setattr(what_if, "play_apart", play_sides)
     bodies = {"try": body, "what-if": {"more": [{"like": "node-7", "count": 2}], "job": "team-a/mine"}}
     assert set(asked) == {question.name for question in QUESTIONS}
 

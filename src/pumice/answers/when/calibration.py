@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pumice.answers.when.lifetimes import lifetimes
+from pumice.answers.when.run_times import lifetimes
 from pumice.words import counted
 
 REMEMBERED = 2000

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from operator import itemgetter
 
-from pumice.answers.standing import Gauges
-from pumice.answers.when.forward import Holder, Lane, Scene, Waiter
-from pumice.answers.when.past import size_of
-from pumice.answers.when.room import Amounts, Place, Pods, PodShape, amounts_sum
+from pumice.answers.queues import Gauges
+from pumice.answers.when.forward import Amounts, Holder, Lane, Place, Pods, PodShape, Scene, Waiter, amounts_sum
+from pumice.answers.when.learned import size_of
 from pumice.answers.when.run_times import Kind
 from pumice.framework.explaining.explain import waits
 from pumice.framework.quota import published
