@@ -27,7 +27,6 @@ from pumice.model.status import TaskStatus
 from pumice.model.task import Task, TaskClass
 
 S = TaskStatus
-_NODES = "nodes by name"
 ASKS = (
     *(t.ALLOCATABLE, t.PRE_PREDICATE, t.JOB_READY, t.SUB_JOB_READY, t.JOB_PIPELINED, t.SUB_JOB_PIPELINED),
     *(t.TASK_ORDER, t.SUBSET_NODES, *SEARCH_ASKS, *STATEMENT_ASKS),
@@ -178,7 +177,7 @@ def place_in_sets(
     """
     if not ssn.anybody(t.SUBSET_NODES):
         return place_tasks(ssn, queue, job, sub_job, tasks, remember, domain)
-    nodes = _by_name(ssn) if domain is None else [n for n in _by_name(ssn) if domain[n.row]]
+    nodes = ssn.view(_by_name) if domain is None else [n for n in ssn.view(_by_name) if domain[n.row]]
     sets = ssn.subset_nodes(job, sub_job, list(tasks), nodes)
     if sets is not None and len(sets) == 1 and len(sets[0]) == len(nodes):
         return place_tasks(ssn, queue, job, sub_job, tasks, remember, domain)
@@ -204,13 +203,8 @@ def place_in_sets(
 
 
 def _by_name(ssn: Session) -> list[Node]:
-    """Every node, in the order of their names; kept while no node comes, goes or changes."""
-    at = ssn.state.table.changed.position
-    known = ssn.runtime.kept.get(_NODES)
-    if known is None or known[0] != at:
-        known = ssn.runtime.kept[_NODES] = (at, sorted(ssn.nodes.values(), key=lambda n: n.name))
-    found: list[Node] = known[1]
-    return found
+    """Return every node, in the order of their names. For `Session.view`."""
+    return sorted(ssn.nodes.values(), key=lambda n: n.name)
 
 
 def nowhere(ssn: Session, said: Verdict) -> FitError:

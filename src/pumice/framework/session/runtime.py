@@ -6,7 +6,6 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pumice.engine.hypernodes import HyperNodeTree
 from pumice.engine.views import ViewCache
 from pumice.framework.points.health import Health
 from pumice.framework.session.pending_queue import PendingQueue
@@ -45,8 +44,6 @@ class Runtime:
     losses: dict[str, Losses] = field(default_factory=dict)
     """Job -> when it lost pods to other jobs within an hour; the job that lost last stands last."""
     cycle: int = 0
-    hyper_nodes: tuple[object, HyperNodeTree] | None = None
-    """The tree of hyper-nodes, with what it was made of."""
     kept: dict[str, Any] = field(default_factory=dict)
     """Indexes that follow from the state, kept for speed alone and never saved."""
 

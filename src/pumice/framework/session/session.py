@@ -201,9 +201,9 @@ class Session(PluginOpening):
         """The tree of hyper-nodes; made anew when one of them or a node changed."""
         state, lenient = self.state, self.compat.unserved_topology
         key = (id(state), state.versions.get("HyperNode", 0), state.table.changed.position, lenient)
-        known = self.runtime.hyper_nodes
+        known: tuple[object, HyperNodeTree] | None = self.runtime.kept.get("hyper-nodes")
         if known is None or known[0] != key:
-            known = self.runtime.hyper_nodes = (key, tree_of(state, lenient=lenient))
+            known = self.runtime.kept["hyper-nodes"] = (key, tree_of(state, lenient=lenient))
         return known[1]
 
     # -- opening and closing ----------------------------------------------------------------------------------------
