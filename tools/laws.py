@@ -2,8 +2,8 @@
 
     python tools/laws.py --stories 20000 --seed 1
 
-Each piece is a run of ``tests/property/test_laws_of_scheduling.py`` with a seed of its own, so a failure is found again
-with that seed alone. A piece that fails does not end the run: all pieces are tried, then the failures are named.
+Each piece is a run of the files in TESTS with a seed of its own, so a failure is found again with that seed alone. A
+piece that fails does not end the run: all pieces are tried, then the failures are named.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TESTS = "tests/property/test_laws_of_scheduling.py"
-LAWS = 5
-"""Each is tried on as many clusters; a test compares the number with the file."""
+TESTS = ("tests/property/test_laws_of_scheduling.py", "tests/property/test_attachments_are_kept.py")
+LAWS = 6
+"""Each is tried on as many clusters; a test compares the number with the files."""
 PIECE = 500
 
 
 def command(each: int, seed: int) -> tuple[dict[str, str], list[str]]:
     """What is added to the environment, and the command, that try every law on so many clusters from a seed."""
-    words = [sys.executable, "-m", "pytest", "-q", "--tb=short", TESTS, f"--hypothesis-seed={seed}", "--timeout=0"]
+    words = [sys.executable, "-m", "pytest", "-q", "--tb=short", *TESTS, f"--hypothesis-seed={seed}", "--timeout=0"]
     return {"PUMICE_LAW_EXAMPLES": str(each)}, words
 
 

@@ -108,6 +108,20 @@ def test_a_redacted_cycle_tells_no_names_and_decides_the_same(pumice: Pumice, tm
         assert name not in listed
 
 
+def test_that_a_redacted_cycle_decides_otherwise_is_said(pumice: Pumice, tmp_path: Path) -> None:
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "vip.py").write_text(
+        "from pumice import Plugin, Unfit\n\n\nclass Vip(Plugin):\n    name = 'vip'\n\n"
+        "    def predicate(self, task, node):\n"
+        "        if not task.name.startswith('report'):\n            raise Unfit('no')\n"
+    )
+    conf = tmp_path / "vip.conf"
+    conf.write_text('actions: "enqueue, allocate"\ntiers:\n- plugins: [{name: gang}, {name: vip}]\n')
+    given = ("cycle", DEMO, "--conf", conf, "--plugins-dir", tmp_path / "policies", "--save", tmp_path / "x.cycle")
+    assert "decides otherwise" not in pumice(*given).err
+    assert "without names, a replay decides otherwise" in pumice(*given, "--redact").err
+
+
 def test_jobs_are_listed_with_age_place_and_reason(pumice: Pumice) -> None:
     rows = {row["job"]: row for row in pumice("status", "--from", DEMO, "--conf", DEMO_CONF, "-o", "json").data}
     serving, llama = rows["platform/serving"], rows["research/llama"]

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import laws
 import pytest
+import test_attachments_are_kept
 import test_laws_of_scheduling
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_it_knows_how_many_laws_there_are() -> None:
-    assert len([name for name in vars(test_laws_of_scheduling) if name.startswith("test_")]) == laws.LAWS
+    files = (test_laws_of_scheduling, test_attachments_are_kept)
+    assert len([name for file in files for name in vars(file) if name.startswith("test_")]) == laws.LAWS
 
 
 @pytest.mark.parametrize("stories", [1, 4, 5, 499, 500, 501, 20_000])
@@ -28,5 +30,5 @@ def test_a_piece_is_a_run_of_the_laws_that_its_seed_repeats() -> None:
     added, words = laws.command(100, 12)
     assert added == {"PUMICE_LAW_EXAMPLES": "100"}
     assert words[0] == sys.executable
-    assert (ROOT / laws.TESTS).is_file()
+    assert all((ROOT / file).is_file() and file in words for file in laws.TESTS)
     assert "--hypothesis-seed=12" in words

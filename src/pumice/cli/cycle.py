@@ -66,12 +66,16 @@ def cycle(
         if before is not None:
             _show_differences(before, changes, same)
     if save is not None and file is not None:
-        from pumice.saved.redact import redacted
+        from pumice.scheduler.recording import redacted_and_tried
 
         file.decisions = ran.decisions
         for entry in file.left_out:
             render.warning(f"ssn.memory of {entry} is not plain data and was not saved")
-        saved.write(save, redacted(file) if redact else file, f"pumice {version('pumice')}")
+        if redact:
+            file, replays = redacted_and_tried(file, registry)
+            if not replays:
+                render.warning("without names, a replay decides otherwise; keep the file with names for that")
+        saved.write(save, file, f"pumice {version('pumice')}")
         render.note(f"saved to {save}")
     if not same and other is None:
         raise typer.Exit(1)

@@ -16,6 +16,8 @@ PREEMPTABLE_KEY: Final = "volcano.sh/preemptable"
 GPU_FRACTION: Final = "gpu-fraction"
 GPU_MEMORY: Final = "gpu-memory"
 GPU_DEVICES: Final = "gpu-fraction-num-devices"
+GPU_GROUP: Final = "runai-gpu-group"
+"""KAI's name of a shared GPU; of several, each is a key of its own: `runai-gpu-group/NAME`."""
 GPU_ANNOTATIONS: Final = (GPU_FRACTION, GPU_MEMORY, GPU_DEVICES)
 PREEMPTIBILITY_LABEL: Final = "kai.scheduler/preemptibility"
 KAI_QUEUE_LABEL: Final = "kai.scheduler/queue"

@@ -39,7 +39,7 @@ MemoryPressure DiskPressure PIDPressure NetworkUnavailable Scheduled Unschedulab
 kube-system kube-public kube-node-lease volcano-system system-cluster-critical system-node-critical
 pods pod linux windows amd64 arm64 preemptible non-preemptible metadata.name fifo traverse cpu memory
 ephemeral-storage storage requests limits nvidia.com amd.com gpu LeastAllocated MostAllocated
-RequestedToCapacityRatio
+RequestedToCapacityRatio kubernetes.io/no-provisioner
 """.split()  # noqa: SIM905
 ) | frozenset(map(str, ReasonCode))
 _KEYED: Final = frozenset({"key", "topologyKey", "topologyKeys", "matchLabelKeys", "mismatchLabelKeys"})
@@ -51,7 +51,7 @@ _PLAIN: Final = re.compile(
     r"|(?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:ns|us|µs|ms|s|m|h|d)){1,6}|v?[0-9]+(?:\.[0-9]+){1,3}|true|false|True|False"
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,18}(?:Z|[-+][0-9]{2}:[0-9]{2})"
 )
-_PART: Final = re.compile(r'[^\s,;:/={}\[\]"|]+')
+PART: Final = re.compile(r'[^\s,;:/={}\[\]"|]+')
 """Annotations hold lists, paths and JSON: each part of one is a text by itself."""
 _CEL: Final = re.compile(r'"(?:[^"\\]|\\.)*"|' + r"'(?:[^'\\]|\\.)*'|[A-Za-z_]\w*")
 _CEL_WORDS: Final = frozenset(
@@ -105,10 +105,11 @@ def each_text(data: Any, rename: Callable[[str], str], field: str = "") -> Any:
     if isinstance(data, dict):
         found = {}
         for key, value in data.items():
-            if key in _DROPPED_FIELDS or (field == "annotations" and key not in keys.KEYS) or key == keys.LAST_APPLIED:
+            read = key in keys.KEYS or key.startswith(f"{keys.GPU_GROUP}/")
+            if key in _DROPPED_FIELDS or (field == "annotations" and not read) or key == keys.LAST_APPLIED:
                 continue
             if field == "annotations" and isinstance(value, str):
-                found[key] = _PART.sub(lambda match: rename(match[0]), value)
+                found[key] = PART.sub(lambda match: rename(match[0]), value)
                 continue
             if field in _ATTRIBUTES:
                 key = _qualified(key, rename)

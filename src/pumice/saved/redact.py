@@ -21,7 +21,7 @@ from pumice.errors import InvalidInput
 from pumice.model import api, keys, native
 from pumice.model.patterns import matcher
 from pumice.model.task import GROUP_ANNOTATION, pod_index
-from pumice.saved.cycle import WORDS, SavedCycle, attribute_names, each_text, plain, said_in
+from pumice.saved.cycle import PART, WORDS, SavedCycle, attribute_names, each_text, plain, said_in
 from pumice.state.assumed import JOB_KEY
 
 KEPT: Final = frozenset(
@@ -31,6 +31,7 @@ KEPT: Final = frozenset(
 """Names that mean something to a scheduler."""
 WELL_KNOWN: Final = re.compile(
     r"(?:.*\.)?(?:kubernetes\.io|k8s\.io|volcano\.sh|kai\.scheduler|nvidia\.com|amd\.com|pumice\.dev)/.*|gpu-.*|sla-.*"
+    r"|metadata\.name"
 )
 MACHINERY: Final = frozenset(
     {"Node", "HyperNode", "CSINode", "Numatopology", "PersistentVolume", "StorageClass", "CSIStorageCapacity"}
@@ -105,6 +106,7 @@ def collect(saved: SavedCycle) -> NewNames:
     jobs: set[str] = set()
     pods: set[str] = set()
     others: set[str] = set()
+    nodes = {node.get("metadata", {}).get("name", "") for node in saved.objects.get("Node", ())}
     values = {group for groups in saved.gpu_groups.values() for group in groups}
     for kind, objects in saved.objects.items():
         for obj in objects:
@@ -132,7 +134,7 @@ def collect(saved: SavedCycle) -> NewNames:
         ranked(jobs, "job", _kept_name),
         _pod_names(pods),
         ranked(others, "name", _kept_name),
-        ranked(values, "value", _kept_value),
+        ranked(values, "value", lambda value: value in nodes or _kept_value(value)),
         ranked(map(_repository, _images(saved)), "image", _kept_name),
     )
 
@@ -190,11 +192,17 @@ def _claims(spec: Mapping[str, Any]) -> Iterator[str]:
         yield from (v for k in ("resourceClaimName", "resourceClaimTemplateName") if (v := claim.get(k)))
 
 
+def _is_labels(field: str, inner: Any) -> bool:
+    """Report whether a field maps labels or annotations to values; the nodeSelector of an allocation has terms."""
+    named = field in ("labels", "annotations", "matchLabels", "nodeSelector")
+    return named and isinstance(inner, dict) and "nodeSelectorTerms" not in inner
+
+
 def _pairs(obj: Any, key: str = "") -> Iterator[tuple[str, str]]:
     """Every (key, value) of labels, annotations, selectors, taints and tolerations that may name somebody."""
     if isinstance(obj, dict):
         for name, inner in obj.items():
-            if name in ("labels", "annotations", "matchLabels", "nodeSelector") and isinstance(inner, dict):
+            if _is_labels(name, inner):
                 yield from ((k, v) for k, v in inner.items() if isinstance(v, str) and not WELL_KNOWN.fullmatch(k))
             else:
                 yield from _pairs(inner)
@@ -247,7 +255,7 @@ def redacted(saved: SavedCycle) -> SavedCycle:
     for kind, objects in out.objects.items():
         for obj in objects:
             _object(kind, obj, names)
-    _only_what_may_stay(out, names)
+    others = _only_what_may_stay(out, names)
     uids = {key: names.pod_key(key) for key in _pods_without_uid(saved)}
     for task in out.assumed:
         task.uid = uids.get(task.uid, task.uid)
@@ -269,17 +277,18 @@ def redacted(saved: SavedCycle) -> SavedCycle:
         _decision(decision, names, uids)
     for health in out.health.values():
         health.last = ""
-    out.memory, out.left_out = _memory(saved, {**names.whole(), **_keys(saved, names)})
+    out.memory, out.left_out = _memory(saved, {**others, **names.whole(), **_keys(saved, names)})
     out.exchanges, out.conf_source, out.redacted = [], "", True
     return out
 
 
-def _only_what_may_stay(out: SavedCycle, names: NewNames) -> None:
-    """Give every text that is not known to be harmless a name of its own, the same everywhere."""
+def _only_what_may_stay(out: SavedCycle, names: NewNames) -> dict[str, str]:
+    """Give every text that is not known to be harmless a name of its own, the same everywhere; return them."""
     old = names.whole()
     images = set(names.images.values()) - {""}
     nodes = {node.get("metadata", {}).get("name", "") for node in out.objects.get("Node", ())}
-    stays = {*old.values(), *nodes, *said_in(out.conf), *attribute_names(out.objects)} | WORDS
+    told = (*said_in(out.conf), *attribute_names(out.objects), *(out.scheduler_names or ()))
+    stays = {*old.values(), *nodes, *told} | WORDS
     unknown: set[str] = set()
 
     def known(text: str) -> str | None:
@@ -297,6 +306,7 @@ def _only_what_may_stay(out: SavedCycle, names: NewNames) -> None:
         for obj in objects:
             each_text(obj, collect_unknown)
     others = ranked(unknown, "text", lambda text: not text)
+    others |= {text: f"{new}-gpu" for text, new in others.items() if "gpu" in text}  # KAI knows drivers of GPUs by that
 
     def rename(text: str) -> str:
         found = known(text)
@@ -304,6 +314,7 @@ def _only_what_may_stay(out: SavedCycle, names: NewNames) -> None:
 
     for kind, objects in out.objects.items():
         out.objects[kind] = [each_text(obj, rename) for obj in objects]
+    return others
 
 
 def _without_patterns(obj: dict[str, Any], objects: dict[str, list[dict[str, Any]]]) -> None:
@@ -340,11 +351,16 @@ def _memory(saved: SavedCycle, whole: Mapping[str, str]) -> tuple[dict[str, Any]
     """What plugins remember with its names renamed, and the entries that would give a name away."""
     telling = [name for name, new in whole.items() if name != new and len(name) > 2]
 
+    def part(text: str) -> str:
+        if text not in whole and any(name in text for name in telling):
+            raise _Leak
+        return whole.get(text, text)
+
     def rename(value: Any) -> Any:
         if isinstance(value, str):
-            if value not in whole and any(name in value for name in telling):
-                raise _Leak
-            return whole.get(value, value)
+            if value in whole or any(map(str.isspace, value)):  # prose is kept whole or not at all
+                return part(value)
+            return PART.sub(lambda match: part(match[0]), value)
         if isinstance(value, list):
             return [rename(v) for v in value]
         if isinstance(value, dict):
@@ -471,7 +487,7 @@ def _values(obj: Any, names: NewNames) -> None:
     if not isinstance(obj, dict):
         return
     for name, inner in obj.items():
-        if name in ("labels", "annotations", "matchLabels", "nodeSelector") and isinstance(inner, dict):
+        if _is_labels(name, inner):
             obj[name] = {k: _value(k, v, names) for k, v in inner.items() if k not in _DROPPED}
         else:
             _values(inner, names)

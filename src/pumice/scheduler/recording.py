@@ -33,6 +33,7 @@ from pumice.saved.cycle import (
     unpack,
     unpack_memory,
 )
+from pumice.saved.redact import redacted
 from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.dry import dry_cycle
@@ -175,6 +176,22 @@ def replay(
     service and any token. Only with *live* (a cycle that was made here and now) are they really asked.
     """
     return restored(saved, registry, conf=conf, live=live).run()
+
+
+def redacted_and_tried(saved: SavedCycle, registry: Registry) -> tuple[SavedCycle, bool]:
+    """A cycle without names, and whether a replay of it decides in the same way.
+
+    If it does, its decisions are those of the replay: what binds write on pods is made of the new names.
+    """
+    hidden = redacted(saved)
+    again = replay(hidden, registry).decisions
+    same = [*map(_without_marks, again)] == [*map(_without_marks, hidden.decisions)]
+    hidden.decisions = again if same else hidden.decisions
+    return hidden, same
+
+
+def _without_marks(decision: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in decision.items() if key != "annotations"}
 
 
 def restored(

@@ -29,7 +29,7 @@ _RELEASING: Final = TaskStatus.RELEASING
 _THOUSANDTH: Final = DEVICE // WHOLE
 _MOST_MEMORY: Final = 2**30 - 1
 """MiB of a device: more than any has, and so few that a product with `DEVICE` does not overflow."""
-GROUP_LABEL: Final = "runai-gpu-group"
+GROUP_LABEL: Final = keys.GPU_GROUP
 _SHARED_MEMORY: Final = "volcano.sh/gpu-memory"
 
 
