@@ -350,6 +350,7 @@ def test_tiers_are_walked_in_one_package() -> None:
         "framework/session/asking.py",
         "framework/session/questions.py",  # who declares a hint, not what anybody answers
         "framework/session/search.py",  # filters and scores are handed to the engine one by one
+        "sim/policies.py",  # sees whether an order tells jobs apart, and combines no answers
         "testing/check.py",  # a check of one plugin asks each callback by itself and combines no answers
     }
 

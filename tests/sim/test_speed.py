@@ -17,7 +17,7 @@ from pumice import InvalidInput
 from pumice.sim.engine import Rank
 from pumice.sim.jobs import Work
 from pumice.sim.results.records import RunRecord, decode
-from pumice.sim.speed import Costs, Gang, SpeedTable
+from pumice.sim.speed import Costs, RunningGang, SpeedTable
 from pumice.sim.study.playing import StudyRun, play
 from sim.worlds import by_name, job, nodes, simulation, specs, stays
 
@@ -160,7 +160,7 @@ def _logged(read: pumice.SimScenario, seed: int, log: StringIO) -> RunRecord:
     return decode(play(read, StudyRun(name, seed), keep=True, log=log).packed_record)
 
 
-def half(gang: Gang) -> float:
+def half(gang: RunningGang) -> float:
     return 0.5 if gang.queue == "default" and gang.key == "default/e" and gang.whole == 6 else 1.0
 
 
@@ -204,5 +204,5 @@ def test_a_speed_that_is_none_is_named(wrong: dict[str, Any], said: str) -> None
 
 
 def test_a_model_without_a_speed_has_speed_one() -> None:
-    gang = Gang("a/b", "q", 2, 2, ("X", "Y"), ("n", "m"))
+    gang = RunningGang("a/b", "q", 2, 2, ("X", "Y"), ("n", "m"))
     assert SpeedTable(models={"X": 4.0})(gang) == 1.0

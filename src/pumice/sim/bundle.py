@@ -1,6 +1,6 @@
 """A study as one file, to be played again elsewhere: scenario, inputs, confs, plugins, seeds, results, versions.
 
-A bundle is a zip file. ``bundle.json`` says what it holds (`Bundle`); every other member is listed there with its
+A bundle is a zip file. ``bundle.json`` says what it holds (`BundleManifest`); every other member is listed there with its
 digest. Reading is bounded: known folders, regular files, so many of them, so many bytes. The plugins of a bundle are
 Python that runs when it is played, as those of any scenario are.
 """
@@ -49,7 +49,7 @@ class BundledRun(msgspec.Struct, frozen=True):
     digest: str
 
 
-class Bundle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BundleManifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a bundle says of itself."""
 
     scenario: str
@@ -90,7 +90,7 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Unpacked:
     """A bundle and where its files are."""
 
-    bundle: Bundle
+    bundle: BundleManifest
     scenario: Path
     files: Mapping[str, Path]
     plugins: Path | None
@@ -108,7 +108,7 @@ def digest_of_runs(runs: Iterable[BundledRun]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def other_versions(bundle: Bundle) -> str:
+def other_versions(bundle: BundleManifest) -> str:
     """Return what the bundle was played with and is not here, in words."""
     here = versions()
     return ", ".join(f"{name} {was}" for name, was in bundle.versions.items() if here.get(name) != was)
@@ -124,7 +124,7 @@ def versions() -> dict[str, str]:
 def pack(
     scenario: SimScenario, study: Mapping[str, Any], runs: Iterable[BundledRun], results: bytes
 ) -> list[tuple[str, bytes]]:
-    """Return the members of a bundle; *study*: the fields of `Bundle` that say which seeds were played.
+    """Return the members of a bundle; *study*: the fields of `BundleManifest` that say which seeds were played.
 
     :raises InvalidInput: the scenario was not read from a file, or has plugins that are no files.
     """
@@ -142,7 +142,7 @@ def pack(
     contents = {name: path.read_bytes() for name, path in members.items()}
     contents[RESULTS] = results
     horizon = scenario.setting.horizon_s
-    bundle = Bundle(
+    bundle = BundleManifest(
         scenario=f"scenario/{source.name}",
         inputs=inputs,
         plugins=scenario.plugins is not None,
@@ -197,12 +197,12 @@ def unpack(path: Path) -> Unpacked:
     return Unpacked(bundle, root / bundle.scenario, files, root / "plugins" if bundle.plugins else None)
 
 
-def _manifest(archive: zipfile.ZipFile) -> Bundle:
+def _manifest(archive: zipfile.ZipFile) -> BundleManifest:
     found = [info for info in archive.infolist() if info.filename == MANIFEST]
     if len(found) != 1:
         raise InvalidInput(f"needs one {MANIFEST}, has {len(found)}")
     try:
-        bundle = msgspec.json.decode(_bytes(archive, found[0], _MOST_MANIFEST), type=Bundle)
+        bundle = msgspec.json.decode(_bytes(archive, found[0], _MOST_MANIFEST), type=BundleManifest)
     except msgspec.MsgspecError as exc:
         raise InvalidInput(f"{MANIFEST}: {decoder_words(exc)}") from exc
     if bundle.format != 1:
@@ -213,7 +213,7 @@ def _manifest(archive: zipfile.ZipFile) -> Bundle:
     return bundle
 
 
-def _unpack(archive: zipfile.ZipFile, bundle: Bundle, root: Path) -> None:
+def _unpack(archive: zipfile.ZipFile, bundle: BundleManifest, root: Path) -> None:
     """Check every member before the first one is written; then write those that the manifest lists."""
     infos = archive.infolist()
     if len(infos) > MOST_FILES:
@@ -239,7 +239,7 @@ def _unpack(archive: zipfile.ZipFile, bundle: Bundle, root: Path) -> None:
         target.write_bytes(content)
 
 
-def _check(info: zipfile.ZipInfo, bundle: Bundle) -> None:
+def _check(info: zipfile.ZipInfo, bundle: BundleManifest) -> None:
     name = info.filename
     parts = PurePosixPath(name).parts
     mode = info.external_attr >> 16

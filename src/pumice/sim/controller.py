@@ -18,7 +18,7 @@ from pumice.sim.engine import Rank, Timeline
 from pumice.sim.jobs import JobSpec, PodKind, Work
 from pumice.sim.log import EventLog
 from pumice.sim.results.records import JobOutcome, PodOutcome
-from pumice.sim.speed import Costs, Gang, Speed
+from pumice.sim.speed import Costs, RunningGang, Speed
 from pumice.workloads.grouping import job_group
 from pumice.workloads.vcjob import POD_FAILED, TASK_COMPLETED, Reaction, reaction_to
 
@@ -155,8 +155,8 @@ class JobController:
         nodes, pods = self._cluster.nodes, self._at_work(job)
         labels = [nodes[pod.node].object.metadata.labels or {} for pod in pods]
         models = tuple([found.get(keys.GPU_MODEL, "") for found in labels])
-        spec = job.spec
-        found = speed(Gang(job.key, spec.queue, len(pods), spec.tasks, models, tuple([pod.node for pod in pods])))
+        on = tuple([pod.node for pod in pods])
+        found = speed(RunningGang(job.key, job.spec.queue, len(pods), job.spec.tasks, models, on))
         if not 0 < found < math.inf:
             raise InvalidInput(f"speed of job {job.key}: must be a number above 0, got {found!r}")
         return float(found)

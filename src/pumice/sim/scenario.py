@@ -23,7 +23,7 @@ from pumice.framework.run_times import RUN_TIME_ANNOTATION
 from pumice.manifests import unread_words
 from pumice.model.api import NodeObject, QueueObject
 from pumice.scheduler.assembly import catalogue_of
-from pumice.sim.bundle import Bundle, Unpacked, is_bundle, unpack
+from pumice.sim.bundle import BundleManifest, Unpacked, is_bundle, unpack
 from pumice.sim.cluster import Delays
 from pumice.sim.draft import Draft, check_queues, digest_of, digest_of_data, leave_out_orphans, without_end
 from pumice.sim.faults import Faults
@@ -70,7 +70,7 @@ class SimScenario:
     """Plugins that are no files; they can be imported on every machine that plays."""
     files: Mapping[str, Path] = field(default_factory=dict)
     """Every file that it names, by that name."""
-    bundle: Bundle | None = None
+    bundle: BundleManifest | None = None
     """What the bundle says that it was read from."""
 
     @property

@@ -10,7 +10,7 @@ _TICK = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Gang:
+class RunningGang:
     """What a running job has at a moment."""
 
     key: str
@@ -26,7 +26,7 @@ class Gang:
     """The node of each pod."""
 
 
-Speed = Callable[[Gang], float]
+Speed = Callable[[RunningGang], float]
 """Work that a gang does in a second: 1 is the speed at which its run time is its duration. Above 0."""
 Curve = tuple[tuple[float, float], ...]
 """Values by count, ascending; between two counts on a line, before the first and beyond the last constant."""
@@ -43,7 +43,7 @@ class SpeedTable:
     nodes: Curve = ()
     """Speed by the number of nodes that the pods are on."""
 
-    def __call__(self, gang: Gang) -> float:
+    def __call__(self, gang: RunningGang) -> float:
         speed = 1.0
         if self.pods:
             speed *= _on(self.pods, gang.pods) / _on(self.pods, gang.whole)

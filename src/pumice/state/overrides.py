@@ -54,4 +54,4 @@ def show_as(thing: T, cls: type[T]) -> None:
 def read_through(node: Node, table: NodeTable) -> None:
     """Let a node's ledgers be read through another view of the table."""
     with unsealed(node) as draft:
-        draft._table = table
+        draft._read_through(table)

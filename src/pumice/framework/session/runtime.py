@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pumice.framework.session.nominations import Nomination
 
 
-class Assembly(Protocol):
+class TierBuilder(Protocol):
     """An assembled conf, as far as plugins are built of it."""
 
     def tiers(self) -> list[list[PluginEntry]]:
@@ -60,7 +60,7 @@ class Runtime:
     last_cycle: Any = None
     """The last cycle, if it left everything as it was (`scheduler/last_cycle.py`)."""
 
-    def tiers_of(self, state: object, assembly: Assembly) -> list[list[PluginEntry]]:
+    def tiers_of(self, state: object, assembly: TierBuilder) -> list[list[PluginEntry]]:
         """Return the plugins of an assembled conf, tier by tier, for a session on *state*."""
         known = self.tiers
         if known is None or known[0] is not state or known[1] is not assembly:
