@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -115,23 +115,16 @@ class Node(Sealed):
     """Promised to tasks that wait for what is being released."""
 
     def __init__(self, table: NodeColumns, row: int, name: str) -> None:
-        self.row, self.name = row, name
+        self._table, self.row, self.name = table, row, name
         self.labels = self.annotations = NOTHING
         self.taints = ()
         self.tasks = TaskMap()
         self.object = _UNSEEN
         self._dims: frozenset[int] = frozenset()
-        self._read_through(table)
-
-    def _read_through(self, table: NodeColumns) -> None:
-        """Read all amounts from *table* from now on; for the state alone."""
-        ledgers, draft = table.ledgers, cast("Any", self)
-        draft._table = table
-        draft.allocatable = LedgerRow(ledgers["allocatable"], self)
-        draft.capacity = LedgerRow(ledgers["capacity"], self)
-        draft.idle, draft.used = LedgerRow(ledgers["idle"], self), LedgerRow(ledgers["used"], self)
-        draft.releasing = LedgerRow(ledgers["releasing"], self)
-        draft.pipelined = LedgerRow(ledgers["pipelined"], self)
+        ledgers = table.ledgers
+        self.allocatable, self.capacity = LedgerRow(ledgers["allocatable"], self), LedgerRow(ledgers["capacity"], self)
+        self.idle, self.used = LedgerRow(ledgers["idle"], self), LedgerRow(ledgers["used"], self)
+        self.releasing, self.pipelined = LedgerRow(ledgers["releasing"], self), LedgerRow(ledgers["pipelined"], self)
 
     @property
     def future_idle(self) -> Resources:

@@ -1,8 +1,8 @@
 """A study as one file, to be played again elsewhere: scenario, inputs, confs, plugins, seeds, results, versions.
 
-A bundle is a zip file. ``bundle.json`` says what it holds (`BundleManifest`); every other member is listed there with its
-digest. Reading is bounded: known folders, regular files, so many of them, so many bytes. The plugins of a bundle are
-Python that runs when it is played, as those of any scenario are.
+A bundle is a zip file. ``bundle.json`` says what it holds (`BundleManifest`); every other member is listed there with
+its digest. Reading is bounded: known folders, regular files, so many of them, so many bytes. The plugins of a bundle
+are Python that runs when it is played, as those of any scenario are.
 """
 
 from __future__ import annotations

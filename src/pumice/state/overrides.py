@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from pumice.model.job import Job
-from pumice.model.node import Node
+from pumice.model.node import LedgerRow, Node
 from pumice.model.queue import Queue
 from pumice.model.resources import Number
 from pumice.state.table import NodeTable
@@ -54,4 +54,6 @@ def show_as(thing: T, cls: type[T]) -> None:
 def read_through(node: Node, table: NodeTable) -> None:
     """Let a node's ledgers be read through another view of the table."""
     with unsealed(node) as draft:
-        draft._read_through(table)
+        draft._table = table
+        for name in ("idle", "used", "releasing", "pipelined"):
+            setattr(draft, name, LedgerRow(table.ledgers[name], node))

@@ -91,7 +91,7 @@ class _UntoldCells(LedgerCells):
         self._name = name
 
     @property
-    def cells(self) -> NoReturn:  # type: ignore[override]
+    def cells(self) -> NoReturn:
         raise NotTold(f"{self._name} of the nodes")
 
 
