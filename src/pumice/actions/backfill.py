@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pumice.engine.fit_error import FitError
+from pumice.engine.diagnosis import FitError
 from pumice.framework.placing.leaving import bind_placed
 from pumice.framework.placing.node_search import NodeSearch
 from pumice.framework.placing.waiting_tasks import nowhere, placeable

@@ -8,19 +8,16 @@ normalise over the candidates, are asked when a choice is made (`choose.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Hashable, Sequence
 from itertools import count
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.fit_count import fit_count
-from pumice.engine.guard import RowGuard
-from pumice.engine.imagine import ImaginedNodes
-from pumice.engine.rows import NodeRows, asked_lines
+from pumice.engine.rows import ImaginedNode, ImaginedNodes, NodeRows, asked_lines, fit_count
 from pumice.engine.scope import Scope
-from pumice.engine.static_answers import StaticAnswers
 from pumice.engine.views import (
     SEVERITY,
     Answer,
@@ -28,11 +25,15 @@ from pumice.engine.views import (
     ClassView,
     Filter,
     Floats,
+    Group,
     Index,
     Reasons,
+    RowGuard,
     Scorer,
     ViewCache,
+    same_class,
 )
+from pumice.model.node import Node
 from pumice.model.reason import Code, reason_id
 from pumice.model.task import Task, TaskClass
 from pumice.state.table import NodeTable
@@ -46,8 +47,12 @@ ScalarsAhead: TypeAlias = Callable[[int, int, float], float]
 """(row, more tasks of the class, its score without theirs) -> its score; minus infinity where one objects."""
 
 
-class Evaluator(StaticAnswers):
-    """Answers questions about all nodes for one session."""
+class Evaluator:
+    """Answers questions about all nodes: what the filters and scores of one session say, through one guard.
+
+    Key of a view: the class, and what the callbacks' own keys say of the task. Static answers are valid until a node's
+    object changes, the others until its ledgers do.
+    """
 
     def __init__(
         self,
@@ -61,13 +66,21 @@ class Evaluator(StaticAnswers):
         unscored: float = 0.0,
         first_shortage: bool = False,
     ) -> None:
-        """*unopposed*, *unscored*: the objection and the score of every node where nobody has any.
+        """*unopposed*, *unscored*: the objection and the score of every node if no callback has any.
 
         *first_shortage*: a node counts among the reasons for the first resource that it lacks only.
         """
-        super().__init__(table, filters, scorers, cache, guard, unopposed=unopposed, unscored=unscored)
+        self.table, self.filters, self.scorers, self.cache = table, filters, scorers, cache
+        self.guard, self.first_shortage = guard, first_shortage
+        self._unopposed, self.unscored = unopposed, unscored
         self._number = next(_NUMBERS)
-        self.first_shortage = first_shortage
+        self.fits_by_class = all(f.key is same_class for f in filters if f.scope is not Scope.SESSION)
+        """Whether tasks of one class fit the same nodes, whatever their job. (Filters of scope SESSION aside.)"""
+        asked: list[Filter | Scorer] = [*filters, *scorers]
+        asked.sort(key=lambda c: c.scope is Scope.SESSION)
+        extra = {c.key: c for c in reversed(asked) if c.key is not None and c.key is not same_class}
+        self._extra_keys = list(reversed(extra.values()))
+        self._noted_keys = [c for c in self._extra_keys if not getattr(c.key, "of_labels", False)]
 
     # -- views ----------------------------------------------------------------------------------------------------
     def view(self, task: Task) -> ClassView:
@@ -238,6 +251,51 @@ class Evaluator(StaticAnswers):
         devices = self.table.devices
         return klass.gpu is None or devices is None or devices.follows_amounts(klass.gpu)
 
+    # -- static answers -----------------------------------------------------------------------------------------------
+    def _rows(self, index: Index | None) -> tuple[NodeRows, slice | Index]:
+        if len(self.table.by_name) < self.table.size:  # some rows are free
+            valid = self.table.valid[: self.table.size]
+            index = np.flatnonzero(valid) if index is None else index[valid[index]]
+        return NodeRows(self.table, index), (slice(None) if index is None else index)
+
+    def _evaluate_static_all(self, view: ClassView, task: Task) -> None:
+        """Static answers for all rows."""
+        size = self.table.size
+        view.static_code, view.static_severity, view.clear = [], [], []
+        for group in view.groups:
+            code = np.zeros(size, dtype=np.int32)
+            severity = np.zeros(size, dtype=np.int8)
+            if group.static:
+                rows, where = self._rows(None)
+                code[where], severity[where] = self._ask_filters(group.static, task, rows)
+            view.static_code.append(code)
+            view.static_severity.append(severity)
+            view.clear.append(not np.count_nonzero(code))
+        self._evaluate_static_scores(view, task, None)
+
+    def _evaluate_static(self, view: ClassView, task: Task, index: Index) -> None:
+        rows, at = self._rows(index)
+        for g, group in enumerate(view.groups):
+            if group.static:
+                view.static_code[g][at], view.static_severity[g][at] = self._ask_filters(group.static, task, rows)
+                view.clear[g] = not np.count_nonzero(view.static_code[g])
+        self._evaluate_static_scores(view, task, index)
+
+    def _evaluate_static_scores(self, view: ClassView, task: Task, index: Index | None) -> None:
+        static = [n for n, s in enumerate(view.normalized) if s.scope is Scope.STATIC]
+        if not view.static_scorers and not static:
+            return
+        rows, at = self._rows(index)
+        if view.static_scorers:
+            view.static_score[at] = self.unscored + self._ask_scorers(view.static_scorers, task, rows)
+        for n in static:
+            raw = view.raws[n]
+            if raw is None:
+                raw = view.raws[n] = np.zeros(self.table.size)
+            raw[at] = self.ask_scorer(view.normalized[n], task, rows)
+            valid = raw[self.table.valid[: self.table.size]]
+            view.flat[n] = bool(len(valid) == 0 or (valid == valid[0]).all())
+
     # -- on demand ------------------------------------------------------------------------------------------------
     def future_ok(self, view: ClassView) -> Bools:
         """Per node: would the request fit once everything that is being released is gone?"""
@@ -300,3 +358,113 @@ class Evaluator(StaticAnswers):
             return score if total is None else float(scorers[0].merge(score, total))
 
         return ask
+
+    # -- keys and kinds ---------------------------------------------------------------------------------------------
+    def key_of(self, task: Task) -> Hashable:
+        """Tasks of equal keys get equal kept answers."""
+        key: Hashable = task.klass.id
+        if self._extra_keys:
+            key = (key, *(self.guard.key(c, task) for c in self._extra_keys))
+        return key
+
+    def alike(self, one: Task, other: Task) -> bool:
+        """Do two tasks of a job get equal answers, as far as these are kept?"""
+        if one.klass is not other.klass or (one.labels is not other.labels and one.labels != other.labels):
+            return False
+        if one.annotations is other.annotations:
+            return True
+        return all(self.guard.key(c, one) == self.guard.key(c, other) for c in self._noted_keys)
+
+    def split(self, view: ClassView, task: Task) -> None:
+        """Sort this session's callbacks by how they are asked for this class."""
+        groups: dict[int, Group] = {}
+        session: list[Filter] = []
+        for f in self.filters:
+            if not self.guard.applies(f, task):
+                continue
+            if f.scope is Scope.SESSION:
+                session.append(f)
+            else:
+                group = groups.setdefault(f.group, Group([], [], f.merge))
+                (group.static if f.scope is Scope.STATIC else group.node).append(f)
+        view.groups = [groups[g] for g in sorted(groups)]
+        view.session_filters = session
+        view.static_scorers, view.node_scorers, view.session_scorers, view.normalized = [], [], [], []
+        for s in self.scorers:
+            if not self.guard.applies(s, task):
+                continue
+            if s.normalize is not None:
+                view.normalized.append(s)
+            elif s.scope is Scope.SESSION:
+                view.session_scorers.append(s)
+            else:
+                (view.static_scorers if s.scope is Scope.STATIC else view.node_scorers).append(s)
+        view.node_scorers.sort(key=lambda s: not s.batch)
+        view.scalar_scorers = [s for s in view.node_scorers if not s.batch]
+        view.scalar_filters = [f for group in view.groups for f in group.node if not f.batch]
+        if len(view.raws) != len(view.normalized):
+            view.raws = [None] * len(view.normalized)
+            view.flat = [False] * len(view.normalized)
+            view.size = -1
+
+    # -- asking ---------------------------------------------------------------------------------------------------
+    def _ask_filters(self, filters: Sequence[Filter], task: Task, rows: NodeRows) -> Answer:
+        code: Reasons | None = None
+        severity: npt.NDArray[np.int8] | None = None
+        for f in filters:
+            own = self.ask_filter(f, task, rows)
+            level = SEVERITY.of(own)
+            if code is None or severity is None:
+                code, severity = own, level
+            else:
+                code, severity = f.merge(code, own), np.maximum(severity, level)
+        if code is None or severity is None:
+            return self._nobody_objects(len(rows))
+        return code, severity
+
+    def first_objection(self, task: Task, rows: NodeRows) -> Reasons:
+        """What all filters together say about some rows, those that look at the whole session too."""
+        code: Reasons | None = None
+        for f in self.filters:
+            if self.guard.applies(f, task):
+                own = self.ask_filter(f, task, rows)
+                code = own if code is None else f.merge(code, own)
+        return code if code is not None else np.full(len(rows), self._unopposed, dtype=np.int32)
+
+    def ask_filter(self, f: Filter, task: Task, rows: NodeRows) -> Reasons:
+        """One filter about some rows: a reason number per row, 0 where it has no objection."""
+        return self.guard.objections(f, task, rows, () if f.batch else _nodes(rows, task))
+
+    def objections(self, f: Filter, task: Task, rows: NodeRows) -> Reasons | None:
+        """The same; None where it has no objection to any row."""
+        return self.guard.objections_or_none(f, task, rows, () if f.batch else _nodes(rows, task))
+
+    def _ask_scorers(self, scorers: Sequence[Scorer], task: Task, rows: NodeRows) -> Floats:
+        total = self._ask(scorers[0], task, rows)
+        for s in scorers[1:]:
+            total = s.merge(total, self._ask(s, task, rows))
+        if not math.isfinite(np.add.reduce(total)) and not np.isfinite(total).all():
+            total = self.ask_scorer(scorers[0], task, rows)
+            for s in scorers[1:]:
+                total = s.merge(total, self.ask_scorer(s, task, rows))
+        return total
+
+    def ask_scorer(self, s: Scorer, task: Task, rows: NodeRows) -> Floats:
+        """One score about some rows; what is no number is a failure, and is told.
+
+        :raises Unfit: a batch score refuses to let the task be placed at all.
+        """
+        return self.guard.finite(s, task, self._ask(s, task, rows))
+
+    def _ask(self, s: Scorer, task: Task, rows: NodeRows) -> Floats:
+        return self.guard.scores(s, task, rows, () if s.batch else _nodes(rows, task))
+
+    def _nobody_objects(self, size: int) -> Answer:
+        code = np.full(size, self._unopposed, dtype=np.int32)
+        return code, SEVERITY.of(code) if self._unopposed else np.zeros(size, dtype=np.int8)
+
+
+def _nodes(rows: NodeRows, task: Task) -> Sequence[Node]:
+    if rows.extra is None:
+        return rows.nodes
+    return [ImaginedNode(n, task, k) for n, k in zip(rows.nodes, rows.extra.tolist(), strict=True)]

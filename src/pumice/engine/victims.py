@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.fit_count import fit_each
+from pumice.engine.rows import fit_each
 from pumice.model.task import Task, TaskClass
 from pumice.state.table import NodeTable
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from pumice.clock import Clock
-from pumice.engine.fit_error import FitError
+from pumice.engine.diagnosis import FitError
 from pumice.errors import InvalidInput
 from pumice.framework.session.refusals import Stage
 from pumice.kube.client import MERGE, STRATEGIC

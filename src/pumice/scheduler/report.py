@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pumice.engine.fit_error import FitError
+from pumice.engine.diagnosis import FitError
 from pumice.framework.metrics import Histogram, Series
 from pumice.framework.session.refusals import Refusal
 from pumice.model.intents import Bind, Evict, Intent, Nominate

@@ -11,8 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from pumice.config.kai import DEFAULT_PLUGINS as PLUGINS_OF_KAI
-from pumice.engine.imagine import ImaginedNode
-from pumice.engine.rows import NodeRows
+from pumice.engine.rows import ImaginedNode, NodeRows
 from pumice.engine.scope import Scope
 from pumice.errors import PumiceError
 from pumice.framework.arguments import Arguments

@@ -10,7 +10,7 @@ import pytest
 
 from pumice import NodeRows, Scope, Session, Task, Unfit, same_class
 from pumice.engine.choose import NodeChoice
-from pumice.engine.fit_error import FitError
+from pumice.engine.diagnosis import FitError
 from pumice.engine.scope import skip_unless
 from pumice.framework.compat import PUMICE, VOLCANO, Compat
 from pumice.framework.session.runtime import Runtime

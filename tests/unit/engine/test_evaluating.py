@@ -10,8 +10,8 @@ import pytest
 
 from pumice import NodeRows, Scope, Session, Task, Unfit, same_class
 from pumice.engine.choose import NodeChoice
+from pumice.engine.diagnosis import FitError
 from pumice.engine.evaluate import Evaluator
-from pumice.engine.fit_error import FitError
 from pumice.engine.views import SEVERITY, of_job
 from pumice.model.events import Gone, Seen
 from pumice.model.reason import Code, reason_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pumice.engine.fit_error import FitError
+from pumice.engine.diagnosis import FitError
 from pumice.engine.scope import Scope
 from pumice.framework.session.session import Session
 from pumice.model.events import Seen

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from pumice.engine.affinity.domain_counts import DomainCounts
-from pumice.engine.affinity.neighbours import Neighbours, own_terms
-from pumice.engine.affinity.spreading import SpreadTallies, spreads
+from pumice.engine.affinity.neighbours import DomainCounts, Neighbours, SpreadTallies, own_terms, spreads
 from pumice.engine.affinity.terms import NO_TERMS, Selector, SelectorPart, TermKind
 from pumice.framework.session.session import Session
 from pumice.model.api import (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pumice import NodeRows, Scope, Session, Task
-from pumice.engine import plan
+from pumice.engine import choose as plan
 from pumice.state.table import NodeTable
 from pumice.testing import cluster, job, session, task_of
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pumice import Node, NodeRows, Session, Task
 from pumice.engine.heap import GoHeap
-from pumice.engine.imagine import ImaginedNode
+from pumice.engine.rows import ImaginedNode
 from pumice.testing import cluster, job, node, session, task_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pumice.engine.unschedulable import UnschedulableClasses
+from pumice.engine.views import UnschedulableClasses
 from pumice.framework.session.session import Session
 from pumice.model.events import Gone, Seen
 from pumice.model.status import TaskStatus

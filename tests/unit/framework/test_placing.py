@@ -9,7 +9,7 @@ from msgspec.structs import force_setattr
 
 from pumice import Arguments, Event, EventHandler, Node, Plugin, Session, Task, Unfit
 from pumice.engine.choose import NodeChoice
-from pumice.engine.fit_error import FitError
+from pumice.engine.diagnosis import FitError
 from pumice.framework.compat import VOLCANO
 from pumice.framework.placing.node_search import NodeSearch, rows_of
 from pumice.framework.session.phases import status_of

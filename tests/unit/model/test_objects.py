@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pumice.engine.imagine import ImaginedNode
+from pumice.engine.rows import ImaginedNode
 from pumice.errors import InvalidInput
 from pumice.model.api import KINDS, decode, to_data
 from pumice.model.events import Seen

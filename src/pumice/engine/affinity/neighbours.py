@@ -9,18 +9,126 @@ matches or of those that carry an affinity term themselves.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from pumice.engine.affinity.domain_counts import AlikePods, DomainCounts, RowMask
-from pumice.engine.affinity.terms import NO_TERMS, Selector, Term, TermKind, Terms, terms_of
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine import matching
+from pumice.engine.affinity.terms import NO_TERMS, Selector, Spread, Term, TermKind, Terms, spreads_of, terms_of
+from pumice.engine.rows import NodeRows
 from pumice.model.api import NamespaceObject
 from pumice.model.status import TaskStatus
-from pumice.model.task import Task
+from pumice.model.task import Task, TaskClass
+from pumice.state.table import NodeTable
 
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState
+    from pumice.state.table import NodeTable
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+RowMask: TypeAlias = Callable[[], Bools]
+
+
+@dataclass(slots=True, eq=False)
+class AlikePods:
+    """Pods that every selector treats alike. *rows* says how many of them are on each row."""
+
+    namespace: str
+    labels: Mapping[str, str]
+    leaving: bool
+    terms: Terms
+    rows: dict[int, int] = field(default_factory=dict)
+    tallies: list[DomainCounts] = field(default_factory=list)
+    selected: dict[bytes, bool] = field(default_factory=dict)
+    """By the key of a selector of several parts: does it match?"""
+    facing: tuple[int, tuple[Term, ...]] = (-1, ())
+    """(number of terms known then, the terms that select this kind)"""
+
+
+class DomainCounts:
+    """How many pods there are per value of a node label: ``tally.counts[code]``, with *total* over all values.
+
+    Rows outside *mask* are not counted. Nodes without the label have code 0 and are not counted either.
+    """
+
+    __slots__ = ("_changed_at", "_domains", "_kinds", "_make_mask", "_table", "counts", "key", "mask", "total")
+
+    def __init__(self, table: NodeTable, key: str, mask: RowMask | None = None) -> None:
+        self._table, self.key, self._make_mask = table, key, mask
+        self._kinds: list[AlikePods] = []
+        self._changed_at = -1
+        self._domains: Ints | None = None
+        self.mask: Bools | None = None
+        self.counts: Ints = np.zeros(0, dtype=np.int64)
+        self.total = 0
+
+    @property
+    def domains(self) -> Ints:
+        """The codes of the values that nodes within the mask have."""
+        if self._domains is None:
+            codes = self.codes[: self._table.size]
+            found = np.unique(codes if self.mask is None else codes[self.mask])
+            self._domains = found[found > 0].astype(np.int64)
+        return self._domains
+
+    @property
+    def codes(self) -> npt.NDArray[np.int32]:
+        """Per row of the table the code of its value."""
+        return self._table.label(self.key)[0]
+
+    def join(self, kind: AlikePods) -> None:
+        """Count a kind from now on."""
+        self._kinds.append(kind)
+        kind.tallies.append(self)
+        if self._changed_at == self._table.changed.position:
+            for row, n in kind.rows.items():
+                self.add(row, n)
+
+    def within(self, rows: Iterable[int]) -> DomainCounts:
+        """The same pods, counted on some rows alone."""
+        mask = np.zeros(self._table.size, dtype=np.bool_)
+        mask[list(rows)] = True
+        part = DomainCounts(self._table, self.key, lambda: mask)
+        part._kinds = self._kinds
+        return part.current()
+
+    def leave(self) -> None:
+        """Count nobody any more."""
+        for kind in self._kinds:
+            kind.tallies.remove(self)
+
+    def add(self, row: int, n: int) -> None:
+        """So many more pods on a row."""
+        if self._changed_at != self._table.changed.position:
+            return
+        code = self.codes[row]
+        if code and (self.mask is None or self.mask[row]):
+            if code >= len(self.counts):
+                self.counts = np.concatenate((self.counts, np.zeros(int(code) + 64, dtype=np.int64)))
+            self.counts[code] += n
+            self.total += n
+
+    def current(self) -> DomainCounts:
+        """Itself, counted anew if nodes changed since."""
+        position = self._table.changed.position
+        if self._changed_at != position:
+            values = self._table.label(self.key)[1]
+            self.mask = None if self._make_mask is None else self._make_mask()
+            self.counts = np.zeros(len(values) + 1, dtype=np.int64)
+            self.total = 0
+            self._domains = None
+            self._changed_at = position
+            for kind in self._kinds:
+                for row, n in kind.rows.items():
+                    self.add(row, n)
+        elif len(self.counts) <= len(self._table.label(self.key)[1]):
+            more = len(self._table.label(self.key)[1]) + 1 - len(self.counts)
+            self.counts = np.concatenate((self.counts, np.zeros(more, dtype=np.int64)))
+        return self
 
 
 _RELEASING: Final = TaskStatus.RELEASING
@@ -270,3 +378,69 @@ def own_terms(task: Task) -> Terms:
     if terms is None:
         terms = memo["engine.terms"] = terms_of(task.klass)
     return terms
+
+
+def spreads(task: Task, when: str) -> tuple[Spread, ...]:
+    """The constraints of a task with one *whenUnsatisfiable*, read once per class (and per labels they look at)."""
+    klass = task.klass
+    labels = task.labels
+    memo: dict[object, tuple[Spread, ...]] = klass.memo.setdefault(("engine.spreads", when), {})
+    keys: list[str] | None = klass.memo.get("engine.spread_keys")
+    if keys is None:
+        constraints = klass.spec.topology_spread_constraints or ()
+        keys = klass.memo["engine.spread_keys"] = sorted({k for c in constraints for k in c.match_label_keys or ()})
+    name = tuple(labels.get(k) for k in keys)
+    found = memo.get(name)
+    if found is None:
+        found = memo[name] = spreads_of(klass, labels, when)
+    return found
+
+
+class SpreadTallies:
+    """The matching pods by domain, for constraints that a task has together."""
+
+    def __init__(self, index: Neighbours, klass: TaskClass, together: Sequence[Spread]) -> None:
+        self._index, self._klass = index, klass
+        self._labelled = _Labelled(index.table, sorted({s.topology_key for s in together}))
+
+    def of(self, spread: Spread) -> DomainCounts:
+        """Those of one of them, on the nodes that take part: those that have the labels of all constraints and, as the
+        constraint says, match the node affinity of the class and have no taint that it does not tolerate."""
+        klass, table, labelled = self._klass, self._index.table, self._labelled
+        by_affinity = spread.affinity_matters and matching.has_node_selection(klass)
+        name = (
+            labelled.name,
+            by_affinity,
+            spread.taints_matter,
+            klass.id if by_affinity or spread.taints_matter else 0,
+        )
+
+        def taking_part() -> Bools:
+            mask = labelled.rows().copy()
+            rows = NodeRows(table, np.flatnonzero(mask))
+            if by_affinity:
+                mask[rows.index] &= matching.selected(klass, rows)
+            if spread.taints_matter:
+                mask[rows.index] &= matching.taints_tolerated(klass, rows)
+            return mask
+
+        return self._index.tally(spread.selector, spread.topology_key, taking_part, name)
+
+
+class _Labelled:
+    """The rows that have all of some labels: looked up once for all constraints of a task, until nodes change."""
+
+    def __init__(self, table: NodeTable, keys: Sequence[str]) -> None:
+        self._table, self._keys = table, keys
+        self.name = "\0".join(keys)
+        self._known: tuple[int, Bools] | None = None
+
+    def rows(self) -> Bools:
+        """As a mask; not to be written."""
+        table = self._table
+        if self._known is None or self._known[0] != table.changed.position:
+            mask = table.valid[: table.size].copy()
+            for key in self._keys:
+                mask &= table.label(key)[0][: table.size] > 0
+            self._known = table.changed.position, mask
+        return self._known[1]

@@ -8,8 +8,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
-from pumice.engine.imagine import ImaginedNode
-from pumice.engine.rows import NodeRows
+from pumice.engine.rows import ImaginedNode, NodeRows
 from pumice.errors import InvalidInput
 from pumice.extender import gojson
 from pumice.extender.asking.caller import CallFailed

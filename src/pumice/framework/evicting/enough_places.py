@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.fit_count import fit_each
 from pumice.engine.hypernodes import TopologyDomain
+from pumice.engine.rows import fit_each
 from pumice.framework.session.session import Session
 from pumice.model.task import Task, TaskClass
 

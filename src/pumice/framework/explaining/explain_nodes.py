@@ -8,8 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pumice.engine.fit_count import shortages
-from pumice.engine.fit_error import FitError
+from pumice.engine.diagnosis import FitError, shortages
 from pumice.engine.rows import NodeRows
 from pumice.engine.views import Bools
 from pumice.framework.session.session import Session

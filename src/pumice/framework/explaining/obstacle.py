@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pumice.engine.fit_error import FitError
+from pumice.engine.diagnosis import FitError
 from pumice.framework.explaining.explain_nodes import FitsEmpty, never_fits
 from pumice.framework.session.problems import queue_problem
 from pumice.framework.session.refusals import Refusal, Stage

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.choose import NodeChoice
-from pumice.engine.fit_error import FitError
+from pumice.engine.diagnosis import FitError
 from pumice.engine.views import ClassView
 from pumice.framework.session.nominations import holds
 from pumice.framework.session.session import Session

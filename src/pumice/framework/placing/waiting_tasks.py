@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.choose import NodeChoice
-from pumice.engine.fit_error import FitError
+from pumice.engine.diagnosis import FitError
 from pumice.framework.placing.node_search import NodeSearch, rows_of
 from pumice.framework.points import table as t
 from pumice.framework.session.pending_queue import QueueDenied, denied

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pumice.engine.fit_error import FitError
+from pumice.engine.diagnosis import FitError
 
 
 class FitErrors(dict[str, dict[str, FitError]]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pumice.engine.fit_error import FitError
+from pumice.engine.diagnosis import FitError
 from pumice.framework.session.fit_errors import FitErrors
 from pumice.framework.session.phases import status_of
 from pumice.framework.session.refusals import Refusal, Refusals, Stage

@@ -12,7 +12,7 @@ Parts:
 * `PendingQueue`, kept across cycles: queue -> group -> jobs by sort key. Valid but for jobs that changed (`update`).
 * `QueueCursor`, one pass of one action over the jobs of one queue.
 * `Unschedulable`, the verdict of a group, with its cause. NODES stands across cycles, until a changed row has room
-  (`engine/unschedulable.py`); CAPACITY and QUOTA stand for the rest of the pass and are asked again in each cycle.
+  (`engine/views.py`); CAPACITY and QUOTA stand for the rest of the pass and are asked again in each cycle.
 * `QueueLoop`: queues take turns, best first, and one job is served in each turn.
 """
 
@@ -25,7 +25,7 @@ from enum import Enum
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final
 
-from pumice.engine.fit_error import FitError
+from pumice.engine.diagnosis import FitError
 from pumice.framework.points import table as points
 from pumice.framework.session.nominations import held_by_others
 from pumice.framework.session.refusals import Refusal, Refusals, Stage

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final
 
-from pumice.engine.fit_error import FitError
+from pumice.engine.diagnosis import FitError
 from pumice.errors import words_of
 from pumice.framework.points.guard import FAILS, let_pass
 from pumice.model.codes import ReasonCode

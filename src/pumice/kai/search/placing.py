@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.fit_error import FitError
+from pumice.engine.diagnosis import FitError
 from pumice.engine.rows import Columns, NodeRows
 from pumice.engine.scope import SKIP
 from pumice.engine.views import Scorer

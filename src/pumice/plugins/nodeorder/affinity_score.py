@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.affinity.neighbours import Neighbours, own_terms
-from pumice.engine.affinity.spreading import SpreadTallies, spreads
+from pumice.engine.affinity.neighbours import Neighbours, SpreadTallies, own_terms, spreads
 from pumice.engine.affinity.terms import Term, TermKind
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import SKIP

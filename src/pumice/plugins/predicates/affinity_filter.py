@@ -8,8 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.affinity.domain_counts import DomainCounts
-from pumice.engine.affinity.neighbours import Neighbours, own_terms
+from pumice.engine.affinity.neighbours import DomainCounts, Neighbours, own_terms
 from pumice.engine.affinity.terms import Term, TermKind, Terms
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import SKIP

@@ -7,9 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.affinity.domain_counts import DomainCounts
-from pumice.engine.affinity.neighbours import Neighbours
-from pumice.engine.affinity.spreading import SpreadTallies, spreads
+from pumice.engine.affinity.neighbours import DomainCounts, Neighbours, SpreadTallies, spreads
 from pumice.engine.affinity.terms import Spread
 from pumice.engine.rows import NodeRows
 from pumice.model.reason import Code, reason_id

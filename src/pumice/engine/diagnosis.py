@@ -1,18 +1,146 @@
-"""Which classes fit nowhere, of which there is too little room for as many as are wanted, and why."""
+"""Why tasks cannot be placed: classes that fit no node, room for too few tasks, the nodes that each reason names."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.evaluate import Evaluator
-from pumice.engine.fit_count import TAKEN, fit_count, shortages
-from pumice.engine.fit_error import FitError
-from pumice.engine.rows import NodeRows
+from pumice.engine.rows import NodeRows, fit_count
 from pumice.engine.views import Bools, ClassView, Index
-from pumice.model.task import Task
+from pumice.model.reason import TOGETHER, Reason, parts_of, reason_id, reason_of
+from pumice.model.resources import dim_name
+from pumice.model.task import Task, TaskClass
+from pumice.state.table import NodeTable
+
+ReasonCounts = Mapping[int, int] | Mapping[Reason, int]
+"""How many nodes a reason, or its number, stands for."""
+
+
+class FitError:
+    """Why a task fits nowhere: how many nodes each reason stands for. Counted when first asked for."""
+
+    __slots__ = ("_count", "_counted_at", "_counts", "_nodes", "_now", "_text", "_told", "at", "first", "never", "room")
+
+    def __init__(
+        self,
+        counts: ReasonCounts | None = None,
+        nodes: int = 0,
+        text: str = "",
+        count: Callable[[], tuple[ReasonCounts, int]] | None = None,
+        now: Callable[[], int] | None = None,
+        room: Callable[[], int] | None = None,
+        first: bool = False,
+    ) -> None:
+        """*first*: a node counts for the first resource that it lacks only.
+
+        *now*: where the log of touched rows stands; it is counted again when that has moved on.
+
+        *room*: for how many equal tasks there is room when somebody asks.
+        """
+        self._counts: ReasonCounts = counts or {}
+        self._nodes, self._text = nodes, text
+        self._count, self._now, self._counted_at = count, now, -1
+        self.room, self.first = room, first
+        self._told: tuple[ReasonCounts, str] | None = None
+        """The words that were last made, and of which counts."""
+        self.at = -1
+        """Where the log of touched rows stood when the task did not fit."""
+        self.never: Bools | None = None
+        """Rows that objected for good, where that is remembered."""
+
+    def settle(self) -> None:
+        """Count now, while the state is still the one in which the task did not fit."""
+        self._follow()
+        self._count = None
+
+    def _follow(self) -> None:
+        if self._count is None:
+            return
+        if self._now is None:
+            count, self._count = self._count, None
+            self._counts, self._nodes = count()
+        elif (now := self._now()) != self._counted_at:
+            self._counts, self._nodes = self._count()
+            self._counted_at = now
+
+    @property
+    def text(self) -> str:
+        """What was said where it is not for nodes."""
+        return self._text
+
+    @property
+    def counts(self) -> ReasonCounts:
+        """Reason, or its number -> nodes."""
+        self._follow()
+        return self._counts
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes were looked at."""
+        self._follow()
+        return self._nodes
+
+    def reasons(self) -> list[tuple[Reason, int]]:
+        """(reason, nodes), most frequent first. A node counts for every resource that it lacks."""
+        pairs: dict[Reason, int] = {}
+        for code, n in self.counts.items():
+            for reason in parts_of(reason_of(code), first=self.first):
+                pairs[reason] = pairs.get(reason, 0) + n
+        return sorted(pairs.items(), key=lambda p: (-p[1], p[0].text))
+
+    def __str__(self) -> str:
+        if self.text:
+            return self.text
+        counts = self.counts
+        if self._told is None or self._told[0] is not counts:  # many jobs are told of the same error
+            parts = [f"{n} {reason.text}" for reason, n in self.reasons()]
+            if self.first:
+                parts.sort()
+            reasons = f": {', '.join(parts)}" if parts else ""
+            told = f"0/{self.nodes if parts else 0} nodes are unavailable{reasons}."
+            self._told = counts, told
+        return self._told[1]
+
+
+Ints = npt.NDArray[np.int64]
+NO_DEVICE: Final = reason_id("resources", "Insufficient free GPU devices")
+TAKEN: Final = reason_id("resources", "had no room when it was asked for")
+"""Of a node on which nothing is short any more: what the task did not get was given back later in the cycle."""
+
+
+def insufficient(short: Iterable[int]) -> int:
+    """The reason number for too little of each of some resources."""
+    return reason_id("resources", TOGETHER.join([f"Insufficient {dim_name(d)}" for d in short]))
+
+
+def shortages(
+    klass: TaskClass, table: NodeTable, index: npt.NDArray[np.intp], *, full: bool = False
+) -> npt.NDArray[np.int32]:
+    """For rows that do not fit even in future: the reason naming every resource that is short.
+
+    *full*: after as many tasks of the class were put there as fit.
+    """
+    asked = list(zip(klass.fit_dims, klass.fit_values, strict=True))
+    frees = [table.idle[d, index] for d, _ in asked]
+    if table.in_flux:
+        frees = [table.releasing[d, index] - table.pipelined[d, index] + frees[n] for n, (d, _) in enumerate(asked)]
+    if full:
+        rooms = [f // v for f, (_, v) in zip(frees, asked, strict=True) if v > 0]
+        most = np.maximum(np.minimum.reduce(rooms), 0) if rooms else 0
+        frees = [f - most * v for f, (_, v) in zip(frees, asked, strict=True)]
+    lacks = np.array([free < v for free, (_, v) in zip(frees, asked, strict=True)])
+    kinds, which = np.unique(lacks, axis=1, return_inverse=True)
+    dims = [[d for (d, _), short in zip(asked, kind, strict=True) if short] for kind in kinds.T.tolist()]
+    codes = [insufficient(short) if short else _nothing_short(klass) for short in dims]
+    return np.array(codes, dtype=np.int32)[which.ravel()]
+
+
+def _nothing_short(klass: TaskClass) -> int:
+    return NO_DEVICE if klass.gpu is not None else TAKEN
 
 
 class WhyNot:
