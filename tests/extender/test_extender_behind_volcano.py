@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from pumice.config import load
-from pumice.config.findings import Severity
 from pumice.config.for_volcano import lint_for_volcano
+from pumice.config.rules import Severity
 from pumice.extender.answering.policies import PolicyServer
 from pumice.extender.check import advice, need_snapshot, verbs_of
 from pumice.extender.protocol import VERBS, VOLCANO_VERBS

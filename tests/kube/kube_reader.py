@@ -20,7 +20,7 @@ import pytest
 import yaml
 from kube_bed import ROOT, Bed, Missing, binary
 
-from pumice.config.default import HELM_CONF
+from pumice.config.loader import HELM_CONF
 
 TOKEN = "/api/v1/namespaces/{0}/serviceaccounts/{1}/token"
 STARTS = ("kubectl", "helm", "pumice", "docker")

@@ -10,7 +10,7 @@ import msgspec
 from pumice.answers.jobs import Amounts, JobRow, job_rows
 from pumice.answers.queues import Snapshot, Standing, snapshot_of, standing_of
 from pumice.answers.service import Answers
-from pumice.config.secrets import conf_text
+from pumice.config.explain import conf_text
 from pumice.framework.session.session import Session
 from pumice.model.node import Node
 from pumice.model.queue import Queue

@@ -16,7 +16,7 @@ from pumice.words import counted
 
 if TYPE_CHECKING:
     from pumice.config import LoadedConf, SchedulerConf
-    from pumice.config.findings import Finding
+    from pumice.config.rules import Finding
     from pumice.framework.registry import Registry
 
 app = Commands(help="Check a scheduler conf, or show what it does.", no_args_is_help=True)
@@ -44,7 +44,7 @@ def check(
         pumice conf check volcano-scheduler.conf --target volcano
     """
     from pumice.config import InvalidConf, Problem, load
-    from pumice.config.findings import Severity
+    from pumice.config.rules import Severity
     from pumice.scheduler.assembly import BROKEN_PLUGIN, assemble, catalogue_of
     from pumice.scheduler.rehearsal import rehearse
 
@@ -128,7 +128,7 @@ def _findings(conf: SchedulerConf, registry: Registry, reader: str) -> list[Find
 
 
 def _show_findings(file: Path, loaded: LoadedConf, raised: list[str], findings: list[Finding], good: bool) -> None:
-    from pumice.config.findings import Severity
+    from pumice.config.rules import Severity
 
     for text in raised:
         render.warning(text)

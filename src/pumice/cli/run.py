@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from starlette.routing import BaseRoute
 
-    from pumice.config.reload import Readable
+    from pumice.config.loader import Readable
     from pumice.config.settings import HistorySettings
     from pumice.history.files import Folder
     from pumice.kube.access import Reviews
@@ -88,7 +88,7 @@ def run(config: Path | None, flags: Mapping[str, Any]) -> None:
     access = Credentials(settings.cluster.kubeconfig, settings.cluster.context, settings.cluster.master)
     from pumice.clock import SystemClock
     from pumice.config import DEFAULT_CONF, InvalidConf
-    from pumice.config.reload import ConfSource
+    from pumice.config.loader import ConfSource
     from pumice.framework.registry import default_registry
     from pumice.kube.backend import BackendSettings, ConfMap, KubeBackend
     from pumice.kube.node_usage import Measuring

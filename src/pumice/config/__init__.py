@@ -6,11 +6,9 @@ Does not live here: what plugins and actions do. What exists is handed in as a `
 """
 
 from pumice.config.catalogue import ArgumentsInfo, Catalogue, HookInfo, Stop
-from pumice.config.default import DEFAULT_CONF, HELM_CONF
 from pumice.config.durations import format_duration, parse_duration
-from pumice.config.loader import COMPAT_PROFILES, LoadedConf, from_data, load
+from pumice.config.loader import COMPAT_PROFILES, DEFAULT_CONF, HELM_CONF, ConfSource, LoadedConf, from_data, load
 from pumice.config.problems import InvalidConf, Problem
-from pumice.config.reload import ConfSource
 from pumice.config.schema import ActionConf, PluginConf, Position, SchedulerConf, Tier
 
 __all__ = [

@@ -7,8 +7,7 @@ from typing import Final
 
 from pumice.config.catalogue import Catalogue
 from pumice.config.durations import parse_duration
-from pumice.config.findings import Finding, Hit, Severity
-from pumice.config.rules import values
+from pumice.config.rules import Finding, Hit, Severity, values
 from pumice.config.schema import Listed, Position, SchedulerConf
 from pumice.errors import InvalidInput
 

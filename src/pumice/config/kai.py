@@ -12,9 +12,8 @@ from typing import Final
 from pumice.config.catalogue import Catalogue
 from pumice.config.cron import CronSchedule
 from pumice.config.durations import SECOND, parse_duration
-from pumice.config.reading import Reading
 from pumice.config.schema import ActionConf, PluginConf, Tier
-from pumice.config.tree import ConfEntry, ConfTable, Scalar, Sequence, Tree, join, plain
+from pumice.config.tree import ConfEntry, ConfTable, Reading, Scalar, Sequence, Tree, join, plain
 from pumice.errors import InvalidInput
 
 DIALECTS: Final = ("volcano", "kai")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from pumice.config.catalogue import Catalogue
-from pumice.config.findings import Finding, LintRule
 from pumice.config.kai import DIALECTS
-from pumice.config.rules import chains, of_kai, quirks, values
+from pumice.config.rules import Finding, LintRule, chains, plugins, values
 from pumice.config.schema import Position, SchedulerConf
 
 RULES: Final = (
@@ -34,27 +33,27 @@ RULES: Final = (
     LintRule("metrics-interval-fixed", values.metrics_interval_fixed),
     LintRule("volume-binding-fixed", values.volume_binding_fixed),
     LintRule("deviceshare-is-global", values.deviceshare_is_global),
-    LintRule("deviceshare-shares-nothing", quirks.deviceshare_shares_nothing),
-    LintRule("geometries-not-read", quirks.geometries_not_read),
-    LintRule("weight-of-an-unlisted-resource", quirks.weight_of_an_unlisted_resource),
-    LintRule("tdm-without-zones", quirks.tdm_without_zones),
+    LintRule("deviceshare-shares-nothing", plugins.deviceshare_shares_nothing),
+    LintRule("geometries-not-read", plugins.geometries_not_read),
+    LintRule("weight-of-an-unlisted-resource", plugins.weight_of_an_unlisted_resource),
+    LintRule("tdm-without-zones", plugins.tdm_without_zones),
     LintRule("verb-never-asked", values.verb_never_asked),
     LintRule("prioritize-not-always-asked", values.prioritize_not_always_asked),
-    LintRule("pdb-drops-unlabelled", quirks.pdb_drops_unlabelled),
-    LintRule("rescheduling-period", quirks.rescheduling_period),
-    LintRule("rescheduling-thresholds", quirks.rescheduling_thresholds),
-    LintRule("shuffle-is-missing", quirks.shuffle_is_missing),
-    LintRule("metrics-not-collected", quirks.metrics_not_collected),
-    LintRule("usage-without-metrics", quirks.usage_without_metrics),
-    LintRule("numa-never-evicts", quirks.numa_never_evicts),
+    LintRule("pdb-drops-unlabelled", plugins.pdb_drops_unlabelled),
+    LintRule("rescheduling-period", plugins.rescheduling_period),
+    LintRule("rescheduling-thresholds", plugins.rescheduling_thresholds),
+    LintRule("shuffle-is-missing", plugins.shuffle_is_missing),
+    LintRule("metrics-not-collected", plugins.metrics_not_collected),
+    LintRule("usage-without-metrics", plugins.usage_without_metrics),
+    LintRule("numa-never-evicts", plugins.numa_never_evicts),
     LintRule("predicate-cache", values.predicate_cache),
     LintRule("dra-switch-not-read", values.dra_switch_not_read),
-    LintRule("kai-searches-nothing", of_kai.searches_nothing, ("kai",)),
-    LintRule("kai-reclaims-nothing", of_kai.reclaims_nothing, ("kai",)),
-    LintRule("kai-packs-what-is-spread", of_kai.packs_what_is_spread, ("kai",)),
-    LintRule("kai-packs-and-spreads", of_kai.packs_and_spreads, ("kai",)),
-    LintRule("kai-past-use-is-not-counted", of_kai.past_use_is_not_counted, ("kai",)),
-    LintRule("kai-depth-of-absent-action", of_kai.depth_of_absent_action, ("kai",)),
+    LintRule("kai-searches-nothing", plugins.searches_nothing, ("kai",)),
+    LintRule("kai-reclaims-nothing", plugins.reclaims_nothing, ("kai",)),
+    LintRule("kai-packs-what-is-spread", plugins.packs_what_is_spread, ("kai",)),
+    LintRule("kai-packs-and-spreads", plugins.packs_and_spreads, ("kai",)),
+    LintRule("kai-past-use-is-not-counted", plugins.past_use_is_not_counted, ("kai",)),
+    LintRule("kai-depth-of-absent-action", plugins.depth_of_absent_action, ("kai",)),
 )
 
 

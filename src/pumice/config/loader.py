@@ -6,20 +6,83 @@ Errors are what Volcano rejects, unknown plugins, and wrong types. Warnings are 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Lines
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from pumice.config import elsewhere, kai, objects
+from pumice.config import kai, objects
 from pumice.config.catalogue import ArgumentsInfo, Catalogue
 from pumice.config.durations import parse_duration
 from pumice.config.problems import InvalidConf, Problem
-from pumice.config.reading import Reading, in_file_order
 from pumice.config.schema import ActionConf, PluginConf, Position, SchedulerConf, Tier
-from pumice.config.tree import ConfEntry, ConfTable, Scalar, Sequence, Tree, TreeError, from_plain, join, plain
-from pumice.config.yaml_tree import parse
-from pumice.errors import InvalidInput, shown
+from pumice.config.tree import (
+    ConfEntry,
+    ConfTable,
+    Reading,
+    Scalar,
+    Sequence,
+    Tree,
+    TreeError,
+    from_plain,
+    in_file_order,
+    join,
+    parse_yaml,
+    plain,
+)
+from pumice.errors import ConfigError, InvalidInput, shown
+
+DEFAULT_CONF: Final = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+"""
+"""Used until a valid file is loaded, and whenever no file is given; the same as Volcano's."""
+
+HELM_CONF: Final = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+    enablePreemptable: false
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: binpack
+"""
+"""What Volcano's Helm chart installs: the default with binpack, and without preemption by gang and drf."""
+
+
+VOLCANO: Final = "Volcano"
+KAI: Final = "KAI-Scheduler"
+
+ELSEWHERE: Final[dict[str, str]] = {
+    "capacity-card": VOLCANO,
+}
+"""Plugin -> whose it is."""
+LIMITS: Final = "docs/limits.md#plugins-of-volcano-and-kai-scheduler-that-are-missing"
+
+
+def absent_plugin(name: str, whose: str) -> str:
+    """What is said of a conf that names one."""
+    return f"{whose}'s plugin {name!r}, not in Pumice: see {LIMITS}; leave it out to go on without it"
+
 
 TOP_KEYS: Final = ("actions", "tiers", "configurations", "metrics", "compat", "dialect")
 COMPAT_PROFILES: Final = ("volcano", "kai")
@@ -50,7 +113,7 @@ def load(text: str, catalogue: Catalogue, source: str = "<string>", strict: bool
     """
     reading = Reading(source)
     try:
-        tree, errors, second = parse(text)
+        tree, errors, second = parse_yaml(text)
     except TreeError as error:
         raise InvalidConf([error.as_problem(source)]) from error
     reading.errors += [error.as_problem(source) for error in errors]
@@ -184,8 +247,8 @@ def _plugin(reading: Reading, tree: Tree, path: str, catalogue: Catalogue, diale
         return None
     if not name and len(reading.errors) == before:
         reading.error("unknown-plugin", "the plugin has no name", join(path, "name"), position)
-    elif name and name not in catalogue.plugins and name in elsewhere.PLUGINS:
-        message = elsewhere.said(name, elsewhere.PLUGINS[name])
+    elif name and name not in catalogue.plugins and name in ELSEWHERE:
+        message = absent_plugin(name, ELSEWHERE[name])
         reading.error("missing-plugin", message, join(path, "name"), position, name)
     elif name and name not in catalogue.plugins:
         message = f"unknown plugin {shown(name)} (`pumice plugin list` lists those that there are)"
@@ -340,3 +403,78 @@ def _inside(tree: Tree | None, offset: int) -> Position | None:
 
 def _listing(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
+
+
+class Readable(Protocol):
+    """Where a conf is: a path, or anything else that can be read as one; its text names it in errors."""
+
+    def read_bytes(self) -> bytes:
+        """The content; an `OSError` says why there is none."""
+        ...
+
+
+class ConfSource:
+    """Follows one conf file and keeps the last good conf, whatever happens to the file.
+
+    There is no watcher and no clock: the owner calls ``poll`` between sessions. The content decides, not times or
+    inodes, so a ConfigMap whose links are swapped is seen, and a file that was only touched is not.
+    """
+
+    def __init__(
+        self, path: Readable, catalogue: Catalogue, *, initial: LoadedConf | None = None, strict: bool = False
+    ) -> None:
+        self.path = path
+        self.active = initial
+        """The conf to use; None only until the first good one."""
+        self.error: ConfigError | None = None
+        """Why the present content of the file is not the active conf; None if it is, or if nothing was read yet."""
+        self._catalogue = catalogue
+        self._strict = strict
+        self._active_content: str | None = None
+        self._seen_content: str | None = None
+
+    @property
+    def active_digest(self) -> str | None:
+        """The hash of the active conf, by which reports name it."""
+        return self.active.conf.digest if self.active is not None else None
+
+    def poll(self) -> LoadedConf | None:
+        """The new conf if the file holds another good one than the active; else None.
+
+        A file that cannot be read or used sets ``error`` and changes nothing else. It is read again at the next poll,
+        and checked again when its content has changed.
+        """
+        try:
+            content = self.path.read_bytes()
+        except OSError as error:
+            self.error = ConfigError(f"{self.path}: the scheduler conf cannot be read: {error.strerror or error}")
+            self._seen_content = None
+            return None
+        digest = hashlib.sha256(content).hexdigest()
+        if digest == self._seen_content:
+            return None
+        self._seen_content = digest
+        if digest == self._active_content:
+            self.error = None
+            return None
+        try:
+            loaded = load(_decode(content, str(self.path)), self._catalogue, str(self.path), self._strict)
+        except ConfigError as error:
+            self.error = error
+            return None
+        self.active, self.error = loaded, None
+        self._active_content = digest
+        return loaded
+
+    def check_again(self, catalogue: Catalogue) -> None:
+        """Make the next poll check the file against *catalogue* even if unchanged: plugins came or went."""
+        self._catalogue = catalogue
+        self._seen_content = self._active_content = None
+
+
+def _decode(content: bytes, source: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        message = f"not UTF-8: byte {error.start} is 0x{content[error.start]:02x}"
+        raise InvalidConf([Problem("encoding", message, "", None, source)]) from error

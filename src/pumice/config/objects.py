@@ -14,10 +14,8 @@ from typing import Final
 
 from pumice.config.catalogue import Catalogue
 from pumice.config.kai import PARAMETERS, PARAMETERS_KEY, PREFIX, is_nothing
-from pumice.config.reading import Reading
 from pumice.config.schema import Position
-from pumice.config.tree import ConfEntry, ConfTable, Scalar, Sequence, Tree, TreeError, join
-from pumice.config.yaml_tree import parse
+from pumice.config.tree import ConfEntry, ConfTable, Reading, Scalar, Sequence, Tree, TreeError, join, parse_yaml
 from pumice.errors import shown
 
 CONF_MAP_KEYS: Final = ("volcano-scheduler.conf", "config.yaml")
@@ -117,7 +115,7 @@ def _of_config_map(reading: Reading, tree: ConfTable, lines: Lines[str]) -> Tree
     given = data[key].value
     place = _Placing(given, lines)
     try:
-        found, errors, second = parse(reading.text(given, join("data", key)))
+        found, errors, second = parse_yaml(reading.text(given, join("data", key)))
     except TreeError as error:
         raise TreeError(error.code, error.message, error.path, place.moved(error.position)) from error
     for problem in errors:

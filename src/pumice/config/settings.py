@@ -13,11 +13,10 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from pumice.config import yaml_tree
 from pumice.config.durations import SECOND, parse_duration
 from pumice.config.problems import Problem, nearest
 from pumice.config.schema import Position
-from pumice.config.tree import ConfTable, Sequence, Tree, TreeError, plain
+from pumice.config.tree import ConfTable, Sequence, Tree, TreeError, parse_yaml, plain
 from pumice.errors import ConfigError, InvalidInput, decoder_words
 
 VERSION: Final = "pumice.dev/v1"
@@ -282,7 +281,7 @@ def read(text: str, source: str, kind: type[AnySettings]) -> dict[str, Any]:
     :raises ConfigError: it breaks a rule; names line and column.
     """
     try:
-        tree, errors, second = yaml_tree.parse(text)
+        tree, errors, second = parse_yaml(text)
     except TreeError as exc:
         raise ConfigError(str(exc.as_problem(source))) from exc
     if errors:

@@ -15,8 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from pumice.errors import PumiceError
 from pumice.extender.answering.followed import AnsweredCluster, NotReady
-from pumice.extender.answering.intake import Intake, RequestRefused, check_token
-from pumice.extender.answering.intake import Options as Options
+from pumice.extender.answering.intake import Intake, Options, RequestRefused, check_token
 from pumice.extender.answering.openapi import all_paths, document
 from pumice.extender.answering.policies import Policy, PolicyServer
 from pumice.extender.answering.untold import NotTold

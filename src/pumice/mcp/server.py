@@ -18,7 +18,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
-from pumice.config.secrets import without_secrets
+from pumice.config.explain import without_secrets
 from pumice.errors import InvalidInput, PumiceError, shown
 from pumice.framework.docs import points_table
 from pumice.mcp.arguments import clean

@@ -13,10 +13,9 @@ from pumice.answers import questions
 from pumice.answers.supposition import WhatIf
 from pumice.config import from_data, load
 from pumice.config.catalogue import Catalogue
-from pumice.config.explain import HookChain, explain
+from pumice.config.explain import HookChain, explain, without_secrets
 from pumice.config.lint import lint
 from pumice.config.schema import SchedulerConf
-from pumice.config.secrets import without_secrets
 from pumice.errors import InvalidInput, PumiceError, decoder_words
 from pumice.framework.registry import Registry
 from pumice.history.stories import Told

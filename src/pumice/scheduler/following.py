@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 
 from pumice.config import InvalidConf, SchedulerConf
-from pumice.config.reload import ConfSource
+from pumice.config.loader import ConfSource
 from pumice.errors import PumiceError
 from pumice.framework.loading import modules_in
 from pumice.framework.registry import Registry

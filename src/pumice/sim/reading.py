@@ -11,8 +11,7 @@ from typing import Any, Final, TypeVar
 from pumice.config.durations import SECOND, parse_duration
 from pumice.config.problems import nearest
 from pumice.config.schema import Position
-from pumice.config.tree import ConfTable, Scalar, Sequence, Tree, TreeError, from_plain, join, kind, plain
-from pumice.config.yaml_tree import parse
+from pumice.config.tree import ConfTable, Scalar, Sequence, Tree, TreeError, from_plain, join, kind, parse_yaml, plain
 from pumice.errors import InvalidInput
 from pumice.model import quantity
 
@@ -257,7 +256,7 @@ def read_tree(text: str, source: str) -> Value:
     :raises ScenarioError: it is not YAML, or a key stands in it twice.
     """
     try:
-        tree, errors, _ = parse(text)
+        tree, errors, _ = parse_yaml(text)
     except TreeError as exc:
         raise ScenarioError(source, exc.position, exc.path, exc.message) from exc
     for error in errors:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pumice.config import DEFAULT_CONF, HELM_CONF, Catalogue, Position, from_data, load
-from pumice.config.findings import Finding, Severity
 from pumice.config.lint import RULES, lint
+from pumice.config.rules import Finding, Severity
 
 DOCS = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text(encoding="utf-8")
 SECTION = re.compile(r"^### (?P<rule>\S+)\n(?P<text>.*?)^```yaml\n(?P<yaml>.*?)^```\n", re.MULTILINE | re.DOTALL)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pumice.config import DEFAULT_CONF, load
-from pumice.config.secrets import MASK, conf_text, without_secrets
+from pumice.config.explain import MASK, conf_text, without_secrets
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import catalogue_of
 

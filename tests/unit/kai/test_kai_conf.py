@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pumice.config import InvalidConf, LoadedConf, from_data, load
-from pumice.config.findings import Finding
 from pumice.config.lint import lint
+from pumice.config.rules import Finding
 from pumice.config.rules.chains import INSTEAD
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import assemble, catalogue_of

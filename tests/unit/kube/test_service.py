@@ -19,7 +19,7 @@ from scripted_api import ScriptedApi, serving, until, write_kubeconfig
 from pumice import saved
 from pumice.clock import SystemClock
 from pumice.config import load
-from pumice.config.reload import ConfSource
+from pumice.config.loader import ConfSource
 from pumice.framework.registry import default_registry
 from pumice.kube import backend as backend_module
 from pumice.kube.backend import BackendSettings, ConfMap, KubeBackend

@@ -7,8 +7,8 @@ from typing import Final
 
 from pumice.config.catalogue import Catalogue, HookInfo
 from pumice.config.explain import asked, taking_part
-from pumice.config.findings import Hit, Severity
 from pumice.config.kai import PREFIX, written
+from pumice.config.rules import Hit, Severity
 from pumice.config.schema import Listed, SchedulerConf
 
 VICTIM_HOOKS: Final = ("Preemptable", "Reclaimable", "UnifiedEvictable")

@@ -8,7 +8,7 @@ from typing import Final
 
 from pumice.config.catalogue import Catalogue
 from pumice.config.explain import asked
-from pumice.config.findings import Hit, Severity
+from pumice.config.rules import Hit, Severity
 from pumice.config.rules.chains import EVICTING, GANG_ACTIONS
 from pumice.config.schema import Listed, SchedulerConf
 
