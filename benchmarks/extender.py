@@ -38,7 +38,7 @@ from pumice.cli.policies import run_until_told
 from pumice.config import from_data
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope, scope
-from pumice.extender.asking.writer import QuestionWriter
+from pumice.extender.asking.calls import QuestionWriter
 from pumice.extender.plugin import close_clients
 from pumice.extender.protocol import PREDICATE, PRIORITIZE
 from pumice.extender.server import app as served

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pumice.extender.asking.writer import QuestionWriter
+from pumice.extender.asking.calls import QuestionWriter
 from pumice.extender.dialects import DIALECTS, QuestionReader
 from pumice.extender.protocol import Verb
 from pumice.model.resources import Resources, dim_name, unit

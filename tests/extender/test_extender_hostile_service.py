@@ -17,7 +17,7 @@ import pytest
 from extender_world import Opened, arguments, small
 
 from pumice.extender.answers import Answer
-from pumice.extender.asking.caller import CallFailed
+from pumice.extender.asking.calls import CallFailed
 from pumice.extender.asking.client import Client
 from pumice.extender.asking.settings import Transport
 from pumice.extender.dialects import DIALECTS

@@ -20,10 +20,9 @@ from extender_world import Opened, arguments, cluster, group, node, pod, small
 
 from pumice.clock import SystemClock
 from pumice.extender import protocol as p
-from pumice.extender.answering.intake import Options
 from pumice.extender.answering.policies import MOST_CALLERS, PolicyServer
-from pumice.extender.answering.untold import NotTold
-from pumice.extender.server import app
+from pumice.extender.answering.told_state import NotTold
+from pumice.extender.server import Options, app
 from pumice.framework.plugin import Plugin
 from pumice.model.node import Node
 from pumice.model.queue import Queue

@@ -20,11 +20,10 @@ from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope, scope
 from pumice.extender import answers as a
 from pumice.extender import protocol as p
-from pumice.extender.answering.intake import Options
 from pumice.extender.answering.policies import PolicyServer
-from pumice.extender.asking.writer import QuestionWriter
+from pumice.extender.asking.calls import QuestionWriter
 from pumice.extender.dialects import DIALECTS
-from pumice.extender.server import app
+from pumice.extender.server import Options, app
 from pumice.framework.plugin import Event, EventHandler, Plugin
 from pumice.framework.registry import build, default_registry
 from pumice.framework.session.session import Session

@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 
 from effort import examples
 from pumice.errors import PumiceError
-from pumice.extender.answering.openapi import all_paths, document
 from pumice.extender.answering.policies import PolicyServer
 from pumice.extender.gojson import WireError
 from pumice.extender.protocol import VERBS
-from pumice.extender.server import app
+from pumice.extender.server import all_paths, app, document
 from pumice.framework.plugin import Plugin
 from pumice.model.job import Job
 from pumice.model.node import Node

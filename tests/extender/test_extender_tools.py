@@ -17,8 +17,7 @@ from pumice.cli.policies import policy_builders
 from pumice.config import from_data
 from pumice.errors import InvalidInput
 from pumice.extender import cassette
-from pumice.extender.asking.caller import ReplayCallers
-from pumice.extender.asking.calls import EXCHANGES
+from pumice.extender.asking.calls import EXCHANGES, ReplayCallers
 from pumice.extender.asking.settings import Transport
 from pumice.extender.cassette import player, recorder
 from pumice.extender.check import check

@@ -13,7 +13,7 @@ from pumice.cli import render
 from pumice.cli.app import app
 from pumice.cli.log_lines import LogLines
 from pumice.errors import PumiceError, shown, without_passwords, words_of
-from pumice.extender.asking.caller import CallFailed
+from pumice.extender.asking.calls import CallFailed
 from pumice.testing import Scenario
 
 URL = "http://user:s3cret@127.0.0.1:1/predicate"

@@ -22,7 +22,7 @@ PAGES = ("pumice.dashboard",)
 AGENTS = ("pumice.mcp",)
 HTTP = (
     "pumice.extender.asking.client",
-    "pumice.extender.asking.connections",
+    "pumice.extender.asking.client",
     "pumice.extender.server",
     "pumice.extender.check",
     "pumice.extender.cassette",

@@ -43,7 +43,7 @@ TALKS = (
     "pumice.mcp.tools",
     "pumice.shadow.follower",
     "pumice.extender.asking.client",
-    "pumice.extender.asking.connections",
+    "pumice.extender.asking.client",
     "pumice.extender.server",
     "pumice.extender.check",
     "pumice.extender.cassette",

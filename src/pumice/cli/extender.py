@@ -75,8 +75,8 @@ def serve(
         pumice extender serve binpack --address 127.0.0.1:8090
     """
     from pumice.cli.policies import answer, pairs, policy_builders, supervise, url_of
-    from pumice.extender.answering.intake import Options
     from pumice.extender.answering.policies import PolicyServer
+    from pumice.extender.server import Options
 
     import_module("pumice.extender.server")  # where the extra is missing that is said before anything else
     if dialect:

@@ -24,7 +24,7 @@ from pumice.framework.registry import PluginInfo, Registry, build
 from pumice.framework.session.asking import PluginEntry
 
 if TYPE_CHECKING:
-    from pumice.extender.answering.intake import Options
+    from pumice.extender.server import Options
     from pumice.kube.credentials import Credentials
 
 

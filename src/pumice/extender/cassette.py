@@ -17,8 +17,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pumice.errors import InvalidInput, decoder_words, without_passwords
-from pumice.extender.asking.caller import Recording, canonical
-from pumice.extender.asking.connections import LOOP
+from pumice.extender.asking.calls import Recording, canonical
+from pumice.extender.asking.client import LOOP
 
 _DROPPED: Final = frozenset(
     {"host", "content-length", "connection", "accept-encoding", "transfer-encoding", "content-encoding"}

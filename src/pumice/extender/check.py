@@ -14,12 +14,11 @@ from pumice.errors import PumiceError
 from pumice.extender import answers as a
 from pumice.extender import protocol as p
 from pumice.extender.answering.policies import PolicyServer
-from pumice.extender.answering.untold import NotTold
+from pumice.extender.answering.told_state import NotTold
 from pumice.extender.answers import Answer
-from pumice.extender.asking.caller import CallFailed, call
+from pumice.extender.asking.calls import CallFailed, QuestionWriter, call
 from pumice.extender.asking.client import Client
 from pumice.extender.asking.settings import Transport
-from pumice.extender.asking.writer import QuestionWriter
 from pumice.extender.dialects import DIALECTS
 from pumice.extender.protocol import VERBS, VOLCANO_VERBS, Verb
 from pumice.model import api

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import hmac
 import logging
 import time
+import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -13,16 +18,320 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from starlette.types import Receive, Scope, Send
 
-from pumice.errors import PumiceError
-from pumice.extender.answering.followed import AnsweredCluster, NotReady
-from pumice.extender.answering.intake import Intake, Options, RequestRefused, check_token
-from pumice.extender.answering.openapi import all_paths, document
+from pumice.errors import InvalidInput, PumiceError
+from pumice.extender import answers as a
 from pumice.extender.answering.policies import Policy, PolicyServer
-from pumice.extender.answering.untold import NotTold
+from pumice.extender.answering.told_state import AnsweredCluster, NotReady, NotTold
+from pumice.extender.answers import Answer
 from pumice.extender.dialects import DIALECTS
-from pumice.extender.protocol import KUBE_PATHS, SESSION_HEADER, TokenFile, Verb
+from pumice.extender.dialects.messages import SHAPES, SnapshotMessage
+from pumice.extender.protocol import KUBE_PATHS, PREEMPT, SESSION_HEADER, VERBS, MessagePart, PartKind, TokenFile, Verb
 from pumice.framework.metrics import Histogram
-from pumice.model.api import KINDS, make_known
+from pumice.model.api import KINDS, Taint, make_known
+
+MEBI: Final = 2**20
+_PACKED_LARGE: Final = 64 * 1024
+"""Bytes of a packed body from which it is unpacked beside the event loop."""
+_LATER: Final = (b"retry-after", b"1")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What an operator may set.
+
+    :raises InvalidInput: an unknown verb or dialect, or a limit that is none.
+    """
+
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """Verb -> the path under which it is asked, where that is not its own name."""
+    dialect: str = ""
+    """The only dialect that is understood; empty: every question is answered in the dialect it came in."""
+    max_body: int = 256 * MEBI
+    """Bytes of a request; a snapshot of a large cluster is large."""
+    max_in_flight: int = 512 * MEBI
+    """Bytes of all requests that are being received or answered at one time."""
+    max_connections: int = 1024
+    """Exchanges at one time; who comes beyond is told to come again."""
+    body_timeout: float = 30.0
+    """Seconds in which a request must have come whole."""
+    token_file: Path | None = None
+    """Questions must carry the bearer token that stands in this file."""
+    compat: str | None = None
+    """``volcano``: the served policies run with Volcano's own behaviour."""
+
+    def __post_init__(self) -> None:
+        if self.dialect and self.dialect not in DIALECTS:
+            raise InvalidInput(f"dialect: must be one of {', '.join(DIALECTS)}, got {self.dialect!r}")
+        for verb in self.paths:
+            if verb not in VERBS:
+                raise InvalidInput(f"verb {verb!r}: not one of {', '.join(VERBS)}")
+        for name in ("max_body", "max_in_flight", "max_connections", "body_timeout"):
+            if getattr(self, name) <= 0:
+                raise InvalidInput(f"{name}: must be above 0, got {getattr(self, name)}")
+
+
+class RequestRefused(Exception):
+    """A question that is not even read."""
+
+    def __init__(self, status: int, text: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        super().__init__(text)
+        self.status, self.headers = status, headers
+
+
+class Intake:
+    """Receives bodies within limits: of one body, of all together, of exchanges at a time, and of seconds."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._exchanges = 0
+        self._in_flight = 0
+
+    def begin(self) -> None:
+        """One more exchange.
+
+        :raises RequestRefused: there are too many at this time.
+        """
+        if self._exchanges >= self._options.max_connections:
+            raise RequestRefused(503, f"{self._exchanges} questions are being answered; come again", [_LATER])
+        self._exchanges += 1
+
+    def end(self, size: int) -> None:
+        """The exchange is over, and so many bytes of its body are let go."""
+        self._exchanges -= 1
+        self._in_flight -= size
+
+    async def body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
+        """The whole body, unpacked; its bytes count until the exchange is over.
+
+        :raises RequestRefused: it is too large, comes too slowly, breaks off, or is packed in another way.
+        """
+        most, length = self._options.max_body, headers.get(b"content-length", b"")
+        if length.isdigit() and int(length) > most:
+            raise RequestRefused(413, f"the question has {int(length)} bytes; at most {most} are read")
+        message = await receive()
+        if message["type"] == "http.request" and not message.get("more_body", False):  # nearly always
+            content: bytes = message.get("body", b"")
+            self._take(0, content)
+        else:
+            content = await self._parts(message, receive)
+        encoding = headers.get(b"content-encoding", b"identity").lower()
+        return content if encoding == b"identity" else await self._unpacked(encoding, content)
+
+    async def _parts(self, message: Mapping[str, Any], receive: Receive) -> bytes:
+        """A body that comes in parts."""
+        parts, size = list[bytes](), 0
+        try:
+            async with asyncio.timeout(self._options.body_timeout):
+                while message["type"] != "http.disconnect":
+                    part = message.get("body", b"")
+                    size = self._take(size, part)
+                    parts.append(part)
+                    if not message.get("more_body", False):
+                        return b"".join(parts)
+                    message = await receive()
+            raise RequestRefused(400, "the connection was closed before the whole question came")
+        except TimeoutError:
+            seconds = self._options.body_timeout
+            self._in_flight -= size
+            raise RequestRefused(
+                408, f"the question did not come within {seconds} s", [(b"connection", b"close")]
+            ) from None
+        except BaseException:
+            self._in_flight -= size
+            raise
+
+    async def _unpacked(self, encoding: bytes, packed: bytes) -> bytes:
+        most, content = self._options.max_body, b""
+        try:
+            if encoding != b"gzip":
+                raise RequestRefused(415, f"content encoding {encoding.decode('latin-1')!r}: must be gzip or none")
+            if len(packed) > _PACKED_LARGE:
+                content = await asyncio.to_thread(_unpacked, packed, most)
+            else:
+                content = _unpacked(packed, most)
+        finally:
+            self._in_flight -= len(packed)
+        self._take(0, content)
+        return content
+
+    def _take(self, size: int, part: bytes) -> int:
+        """Count one more part of a body that has *size* bytes so far; its size then.
+
+        :raises RequestRefused: it is too much, alone or together with those of others.
+        """
+        if size + len(part) > self._options.max_body:
+            raise RequestRefused(413, f"the question has more than {self._options.max_body} bytes")
+        most = self._options.max_in_flight
+        if self._in_flight + len(part) > most:
+            raise RequestRefused(503, f"more than {most} bytes of questions at one time; come again", [_LATER])
+        self._in_flight += len(part)
+        return size + len(part)
+
+
+def check_token(file: TokenFile, authorization: bytes) -> None:
+    """Return if the header carries the token.
+
+    :raises RequestRefused: it does not, or there is none to compare with.
+    """
+    try:
+        right = file.read()
+    except OSError as error:
+        raise RequestRefused(500, f"the server's token cannot be read: {error.strerror}") from error
+    scheme, _, token = authorization.partition(b" ")
+    if scheme.lower() != b"bearer" or not right or not hmac.compare_digest(token.strip(), right):
+        raise RequestRefused(401, "the bearer token is missing or wrong", [(b"www-authenticate", b"Bearer")])
+
+
+def _unpacked(body: bytes, most: int) -> bytes:
+    unpacker = zlib.decompressobj(31)
+    try:
+        content = unpacker.decompress(body, most + 1)
+    except zlib.error as error:
+        raise RequestRefused(400, f"the question is not gzip: {error}") from error
+    if len(content) > most:
+        raise RequestRefused(413, f"the question has more than {most} bytes when unpacked")
+    return content
+
+
+Schema = dict[str, Any]
+_REF: Final = "#/components/schemas/{name}"
+
+
+def _object(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
+    schema: Schema = {"type": "object", "properties": properties}
+    return {**schema, "required": list(required)} if required else schema
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _map(values: Schema) -> Schema:
+    return {"type": "object", "additionalProperties": values}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": _REF.format(name=name)}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+_STRING: Final[Schema] = {"type": "string"}
+_SCORES: Final = _map({"type": "number"})
+
+
+def _schemas() -> dict[str, Schema]:
+    """The objects of questions, from the very types by which they are read, but for the fields that Volcano has.
+
+    A task is named Task, not TaskMessage.
+    """
+    shapes = {kind.value: shape for kind, shape in SHAPES.items()} | {PartKind.SNAPSHOT.value: SnapshotMessage}
+    _, found = msgspec.json.schema_components([*shapes.values(), Taint], ref_template=_REF)
+    text = msgspec.json.encode({shape.__name__: found[shape.__name__] for shape in (*shapes.values(), Taint)})
+    schemas: dict[str, Schema] = msgspec.json.decode(text.replace(b'Message"', b'"'))
+    for name, schema in schemas.items():
+        schema["title"] = name
+        schema["properties"] = {key: one for key, one in schema["properties"].items() if not key[0].isupper()}
+        if "name" in schema["properties"]:
+            schema["required"] = ["name"]  # a job with a UID alone is understood, but nobody need know
+    schemas["Error"] = _object(("errorMessage",), errorMessage=_STRING)
+    return schemas
+
+
+_FIELDS: Final[Mapping[Any, Schema]] = {
+    str: _STRING,
+    a.Why: _STRING,
+    int: {"type": "integer"},
+    bool: {"type": "boolean"},
+    a.Numbers: _SCORES,
+    a.MaybeNumbers: _SCORES,
+}
+"""A field of an answer, by its type; texts that are left out where they are empty, and scores, need not be there."""
+_ANSWERS: Final[Mapping[type[Answer], Schema]] = {
+    a.NodeRefusals: _object(("errors", "code"), errors=_map(_STRING), code=_map(_FIELDS[int])),
+    a.Victims: _object(("status",), status=_FIELDS[int], victims=_list(_object((), uid=_STRING))),
+}
+"""Answers that are more than their fields."""
+
+
+def _answer(answer: type[Answer]) -> Schema:
+    if answer in _ANSWERS:
+        return _ANSWERS[answer]
+    fields = a.fields_of(answer)
+    required = tuple(one.encode_name for one in fields if one.type not in (a.Why, a.MaybeNumbers))
+    return _object(required, **{one.encode_name: _FIELDS[one.type] for one in fields})
+
+
+_ERRORS: Final = {
+    "400": "The question cannot be read, or an object in it breaks a rule.",
+    "401": "The bearer token is missing or wrong.",
+    "408": "The question did not come whole in time.",
+    "409": "The policy read something that neither the call nor a snapshot holds.",
+    "413": "The question is too large.",
+    "500": "The policy failed.",
+    "503": "Too much at one time; come again.",
+}
+
+
+def document(paths: Mapping[str, Verb[Any]], title: str, *, token: bool) -> dict[str, Any]:
+    """The document for a server that answers *paths*. kube-scheduler's own verb (preempt) is left out."""
+    described = {
+        f"/{path}": {"post": _operation(path, verb)} for path, verb in sorted(paths.items()) if verb is not PREEMPT
+    }
+    components: dict[str, Any] = {"schemas": _schemas()}
+    found: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": "1", "description": "A Volcano extender, in the documented dialect."},
+        "paths": described,
+        "components": components,
+    }
+    if token:
+        components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+        found["security"] = [{"bearer": []}]
+    return found
+
+
+def _operation(path: str, verb: Verb[Any]) -> dict[str, Any]:
+    error = {"application/json": {"schema": _ref("Error")}}
+    answer = {"description": (verb.answer.__doc__ or "").splitlines()[0], "content": _json(_answer(verb.answer))}
+    return {
+        "operationId": path,
+        "summary": verb.question,
+        "requestBody": {"required": bool(verb.parts), "content": _json(_question(verb))},
+        "responses": {
+            "200": answer,
+            **{status: {"description": text, "content": error} for status, text in _ERRORS.items()},
+        },
+    }
+
+
+def _question(verb: Verb[Any]) -> Schema:
+    """The schema of a question; lists and tables may be missing or null, as in Go."""
+    required = tuple(part.name for part in verb.parts if not part.many and part.kind not in _OPTIONAL)
+    schema = _object(required, **{part.name: _part(part) for part in verb.parts})
+    return schema if verb.parts else _or_null(schema)
+
+
+_OPTIONAL: Final = (PartKind.SCORES, PartKind.SNAPSHOT)
+
+
+def _part(part: MessagePart) -> Schema:
+    schema = _SCORES if part.kind is PartKind.SCORES else _ref(part.kind.value)
+    if part.many:
+        return _or_null(_list(schema))
+    return _or_null(schema) if part.kind in _OPTIONAL else schema
+
+
+def _json(schema: Schema) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+def all_paths(renamed: Mapping[str, str]) -> dict[str, Verb[Any]]:
+    """Path -> verb: each under its own name, or under the one that it was given instead."""
+    return {renamed.get(name, name).strip("/"): verb for name, verb in VERBS.items()}
+
 
 log = logging.getLogger("pumice.extender.server")
 access = logging.getLogger("pumice.extender.access")

@@ -10,7 +10,7 @@ import msgspec
 
 from pumice.config import SchedulerConf, from_data
 from pumice.errors import InvalidInput, shown
-from pumice.extender.asking.caller import ReplayCallers
+from pumice.extender.asking.calls import ReplayCallers
 from pumice.extender.plugin import CALLERS
 from pumice.framework.points.health import Health
 from pumice.framework.registry import Registry

@@ -7,7 +7,7 @@ from typing import Any
 from pumice.extender import answers as a
 from pumice.extender import gojson
 from pumice.extender import protocol as p
-from pumice.extender.asking.writer import QuestionWriter
+from pumice.extender.asking.calls import QuestionWriter
 from pumice.extender.dialects import dialect_of
 from pumice.extender.dialects.dialect import MESSAGE, Encoded
 from pumice.model import api

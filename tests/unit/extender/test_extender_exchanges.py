@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pumice.errors import InvalidInput
 from pumice.extender import cassette
 from pumice.extender.answers import NodeRefusal, Victims
-from pumice.extender.asking.caller import CallFailed, ReplayCaller, ReplayCallers, call, exchange
+from pumice.extender.asking.calls import CallFailed, ReplayCaller, ReplayCallers, call, exchange
 from pumice.extender.protocol import PREDICATE, PREEMPTABLE
 
 JSON = st.recursive(

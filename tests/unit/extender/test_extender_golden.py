@@ -14,7 +14,7 @@ from extender_samples import ANSWERS, cluster, question, recognised
 
 from pumice.extender.answering.told_state import ToldState
 from pumice.extender.answers import Victims
-from pumice.extender.asking.writer import QuestionWriter
+from pumice.extender.asking.calls import QuestionWriter
 from pumice.extender.dialects import DIALECTS, QuestionReader
 from pumice.extender.protocol import ON_SESSION_CLOSE, ON_SESSION_OPEN, VERBS
 

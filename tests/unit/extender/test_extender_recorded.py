@@ -13,7 +13,7 @@ from extender_samples import recognised
 from pumice.extender import gojson
 from pumice.extender.answering.told_state import ToldState
 from pumice.extender.answers import Acknowledged, NodeRefusal, Scores, Victims, decode
-from pumice.extender.asking.writer import QuestionWriter
+from pumice.extender.asking.calls import QuestionWriter
 from pumice.extender.dialects import DIALECTS, QuestionReader
 from pumice.extender.gojson import WireError
 from pumice.extender.protocol import ON_SESSION_CLOSE, ON_SESSION_OPEN, VERBS, PartKind

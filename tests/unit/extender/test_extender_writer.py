@@ -10,8 +10,7 @@ import pytest
 
 from pumice.engine.rows import NodeRows
 from pumice.extender.answering.told_state import ToldState
-from pumice.extender.asking.caller import CallFailed
-from pumice.extender.asking.writer import QuestionWriter
+from pumice.extender.asking.calls import CallFailed, QuestionWriter
 from pumice.extender.dialects import QuestionReader
 from pumice.extender.protocol import ALLOCATE_FUNC, BATCH_PREDICATE, BEST_NODE, ON_SESSION_OPEN, PREDICATE
 from pumice.model import api

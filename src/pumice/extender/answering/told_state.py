@@ -2,26 +2,142 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, TypeVar, cast
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NoReturn, Protocol, TypeVar, cast
 
 from pumice.clock import Clock, SystemClock
-from pumice.errors import InvalidInput
-from pumice.extender.answering.untold import NotTold, TableView, UntoldJob, UntoldNode, UntoldSums
-from pumice.extender.dialects.messages import Cluster, JobMessage, NodeMessage, QueueMessage
-from pumice.extender.dialects.task_message import Ledgers, TaskMessage, group_of, uid_of
+from pumice.errors import InvalidInput, PumiceError
+from pumice.extender.dialects.messages import (
+    Cluster,
+    JobMessage,
+    Ledgers,
+    NodeMessage,
+    QueueMessage,
+    TaskMessage,
+    group_of,
+    uid_of,
+)
 from pumice.model import api
+from pumice.model.api import AnyObject
 from pumice.model.dimensions import give_back
-from pumice.model.events import Gone, Seen
+from pumice.model.events import ClusterEvent, Gone, Seen
+from pumice.model.intents import Bind
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
+from pumice.model.status import TaskStatus
 from pumice.model.task import Task
+from pumice.ports import Binder, EventSource
 from pumice.state import overrides
 from pumice.state.cluster import ClusterState
 from pumice.state.table import NodeTable
 
 T = TypeVar("T")
+
+
+class NotTold(PumiceError):
+    """The policy read something that neither the call nor a snapshot holds."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}: not told by the call, and no onSessionOpen of this caller has brought it")
+
+
+def _untold(what: str, *names: str) -> Callable[[type[T]], type[T]]:
+    """A class whose attributes of these names cannot be read."""
+
+    def read(self: Any) -> NoReturn:
+        raise NotTold(f"{what} of {self!r}")
+
+    def hide(cls: type[T]) -> type[T]:
+        for name in names:
+            setattr(cls, name, property(read))
+        return cls
+
+    return hide
+
+
+@_untold("what is told", *("priority", "creation", "labels", "annotations", "phase"))
+@_untold("what is told", *("min_resources", "sub_jobs", "tasks"))
+@_untold("sums", *("min_available", "preemptible", "allocated", "held", "total_request"))
+@_untold("sums", "ready_count", "waiting_count")
+class UntoldJob(Job):
+    """A job that a task names; only its names are known, and its queue where the task tells it."""
+
+    __slots__ = ()
+
+    @property  # type: ignore[misc]
+    def queue(self) -> str:
+        """Its queue, if the task told it."""
+        queue: str = Job.__dict__["queue"].__get__(self)
+        if not queue:
+            raise NotTold(f"queue of {self!r}")
+        return queue
+
+    def __repr__(self) -> str:
+        return f"<Job {self.uid}>"
+
+
+@_untold("sums", "allocated", "held", "pending", "inqueue", "elastic", "jobs")
+class UntoldSums(Queue):
+    """A queue whose sums were not told."""
+
+    __slots__ = ()
+
+
+@_untold("what is told", *("labels", "annotations", "taints", "allocatable", "capacity", "unschedulable", "gpus"))
+@_untold("ledgers", *("idle", "used", "releasing", "pipelined", "future_idle", "idle_gpus", "gpu_utilization"))
+class UntoldNode(Node):
+    """A node that a task names; only its name is known, and the tasks that were told to be there."""
+
+    __slots__ = ()
+
+
+_LEDGERS: Final = frozenset({"idle", "used", "releasing", "pipelined", "evicted", "assumed", "pod_count"})
+_CLUSTER: Final = frozenset(
+    {"queues", "jobs", "session_jobs", "tasks", "total", "used_total", "keep_sum", "namespaces", "objects"}
+    | {"total_resources", "nodes"}
+)
+_IN_SNAPSHOTS: Final = frozenset({"ResourceQuota"})
+"""Kinds that the state only keeps, and that snapshots bring."""
+
+
+class TableView:
+    """The node table as a served policy sees it: ledgers of nodes that came without them cannot be read."""
+
+    def __init__(self, table: NodeTable, untold: set[int]) -> None:
+        self._table, self._untold = table, untold
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _LEDGERS and self._untold:
+            raise NotTold(f"{name} of the nodes")
+        return getattr(self._table, name)
+
+
+class StateView:
+    """The state as a served policy sees it: without a snapshot nothing that speaks of the whole cluster.
+
+    A snapshot tells of jobs, tasks, nodes, queues and quotas; of other kinds (hyper-nodes, claims, budgets) none does.
+    """
+
+    def __init__(self, state: ClusterState, table: TableView, *, complete: bool, followed: bool) -> None:
+        self._state, self.table, self._complete, self._followed = state, table, complete, followed
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _CLUSTER and not self._complete:
+            raise NotTold(f"the cluster's {name.replace('_', ' ')}")
+        return getattr(self._state, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("_state", "table", "_complete", "_followed"):
+            super().__setattr__(name, value)
+        else:
+            setattr(self._state, name, value)
+
+    def kind(self, name: str) -> dict[str, AnyObject]:
+        if not (self._followed or (self._complete and name in _IN_SNAPSHOTS)):
+            raise NotTold(f"the cluster's objects of kind {name}")
+        return self._state.kind(name)
+
 
 _MOST_OBJECTS: Final = 50_000
 """Without snapshots objects of old calls are forgotten when there are so many."""
@@ -230,3 +346,91 @@ class ToldState:
             for dimension, amount in ledger.items():
                 column[dimension, row] = amount
         table.touched.add(row)
+
+
+class AnsweredCluster(EventSource, Binder, Protocol):
+    """A cluster to answer questions about: its events, and a way to bind."""
+
+    def trouble(self) -> str:
+        """Why it cannot be spoken of, or nothing."""
+        ...
+
+
+class NotReady(PumiceError):
+    """The cluster has not been read yet, or is out of reach for good."""
+
+    retryable = True
+
+
+class FollowedState(ToldState):
+    """The cluster as it is, up to what the watch has not brought yet.
+
+    What a question tells of an object is used only where the cluster has not shown that object, and forgotten with
+    the next question.
+    """
+
+    followed = True
+
+    def __init__(self, cluster: AnsweredCluster, clock: Clock | None = None) -> None:
+        super().__init__(clock)
+        self.cluster = cluster
+        self.complete = True
+        self._guests: dict[str, ClusterEvent] = {}
+        """Pods that only the last question told of, and what makes them forgotten."""
+
+    def load(self, cluster: Cluster) -> None:
+        """A snapshot is not needed."""
+
+    def renewed(self) -> bool:
+        """Take in what happened; True if anything did.
+
+        :raises NotReady: not everything was read yet.
+        """
+        trouble = self.cluster.trouble()
+        if trouble:
+            raise NotReady(trouble)
+        state, changed = self.state, bool(self._guests)
+        state.apply_all(self._guests.values())
+        self._guests.clear()
+        self._last.clear()
+        for event in self.cluster.drain():
+            state.apply(event)
+            changed = True
+        if changed:
+            state.now = self._clock.now()
+            state.end_session()
+            state.changed_jobs.clear()
+            state.backlog_changes.clear()
+        return changed
+
+    def node(self, told: NodeMessage) -> Node | None:
+        """The node, if the cluster has shown it."""
+        return self.state.table.by_name.get(told.node.metadata.name)
+
+    def task(self, told: TaskMessage, *, moved: bool = False) -> Task:
+        """The task as the cluster shows it; a placement that a caller tries out is not the cluster's."""
+        key, meta = told.pod.key, told.pod.metadata
+        known = self.state.task_by_key.get(key) if meta.name else self.state.tasks.get(meta.uid)
+        if known is not None and (not meta.uid or known.uid == meta.uid):
+            return known
+        if not told.bare:
+            self._guests.setdefault(key, Gone("Pod", key) if known is None else Seen(known.pod))
+        return super().task(told)
+
+    def job(self, told: JobMessage) -> Job:
+        """The job as the cluster shows it, or as it is told."""
+        known = self.state.jobs.get(told.group.key)
+        return known if known is not None and known.group is not None else super().job(told)
+
+    def queue(self, told: QueueMessage) -> Queue:
+        """The queue as the cluster shows it, or as it is told."""
+        known = self.state.queues.get(told.queue.metadata.name)
+        return known if known is not None else super().queue(told)
+
+    def bound(self, intent: Bind) -> None:
+        """A bind was carried out: from now on the pod is there, though the watch has not shown it."""
+        state = self.state
+        task, node = state.tasks.get(intent.uid), state.table.by_name.get(intent.node)
+        if task is not None and node is not None and task.status is TaskStatus.PENDING:
+            state.move(task, TaskStatus.ALLOCATED, node)
+            state.confirm(task)

@@ -11,8 +11,7 @@ import msgspec
 from pumice.errors import InvalidInput, decoder_words
 from pumice.extender import answers, gojson
 from pumice.extender.answers import Answer, Json, NodeRefusal
-from pumice.extender.dialects.messages import SHAPES
-from pumice.extender.dialects.task_message import Ledger
+from pumice.extender.dialects.messages import SHAPES, Ledger
 from pumice.extender.gojson import WireError, read
 from pumice.extender.protocol import ASKED, ON_SESSION_OPEN, MessagePart, PartKind, Verb
 from pumice.model.intents import Bind

@@ -18,8 +18,7 @@ from pumice.extender import answers as a
 from pumice.extender import gojson
 from pumice.extender.answers import Answer, Json
 from pumice.extender.dialects.dialect import Dialect, Encoded, Known, Message, Part, Written, decoder
-from pumice.extender.dialects.messages import NodeMessage
-from pumice.extender.dialects.task_message import DEFAULT_NAMESPACE, TaskMessage
+from pumice.extender.dialects.messages import DEFAULT_NAMESPACE, NodeMessage, TaskMessage
 from pumice.extender.dialects.volcano import pod_of
 from pumice.extender.gojson import Fields, WireError, read_answer
 from pumice.extender.protocol import BIND, KUBE_PATHS, PREEMPT, PartKind, Verb

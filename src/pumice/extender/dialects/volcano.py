@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pumice.extender.answers import Answer, Json
 from pumice.extender.dialects.dialect import HOLE, Dialect, Written, by_key, of_class
-from pumice.extender.dialects.task_message import Ledger
+from pumice.extender.dialects.messages import Ledger
 from pumice.extender.gojson import number, numbers, sorted_map
 from pumice.model import api
 from pumice.model.job import Job, SubJob, parse_bool
