@@ -16,8 +16,7 @@ from pumice_bench.pairs import FEWEST
 
 from pumice.cli import render
 from pumice.cli.commands import Commands
-from pumice.cli.options import Output, OutputOption
-from pumice.cli.usage import WrongUsage
+from pumice.cli.options import Output, OutputOption, WrongUsage
 
 
 def bench(

@@ -7,8 +7,8 @@ import sys
 import typer
 
 from pumice.cli import render
-from pumice.cli.root import common, one_line
-from pumice.cli.usage import WrongUsage
+from pumice.cli.app import common, one_line
+from pumice.cli.options import WrongUsage
 from pumice.errors import PumiceError
 
 

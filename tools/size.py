@@ -26,8 +26,7 @@ from command_line import run_tool
 import pumice
 from pumice.cli import render
 from pumice.cli.commands import Commands
-from pumice.cli.options import Output, OutputOption
-from pumice.cli.usage import WrongUsage
+from pumice.cli.options import Output, OutputOption, WrongUsage
 from pumice.config import DEFAULT_CONF, load
 from pumice.errors import PumiceError
 from pumice.framework.registry import default_registry

@@ -12,7 +12,7 @@ from pumice_bench import scale
 from typer.testing import CliRunner
 
 import bench
-from pumice.cli.usage import WrongUsage
+from pumice.cli.options import WrongUsage
 
 
 def test_a_small_size_has_every_figure() -> None:

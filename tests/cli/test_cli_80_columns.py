@@ -14,7 +14,7 @@ from pumice_bench.shapes import SHAPES
 
 import bench
 from pumice.cli.app import app
-from pumice.cli.layout import LONGEST_WORD
+from pumice.cli.render import LONGEST_WORD
 
 NODE = "gke-production-europe-west4-a100-80gb-pool-{}-7f3a2b1c"
 JOB = "llm-pretraining-of-the-large-language-model-team-run-{}"

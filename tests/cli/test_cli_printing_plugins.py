@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cli_runs import Pumice
 
-from pumice.cli.aside import stdout
+from pumice.cli.options import stdout
 
 CHATTY = """
 print("chatter of the module")

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from pumice.cli import run
 from pumice.cli.app import app
 from pumice.cli.goflags import rewrite
-from pumice.cli.usage import WrongUsage
+from pumice.cli.options import WrongUsage
 
 SWITCHES = frozenset(("--leader-elect", "--enable-metrics"))
 VALUES = frozenset(("--schedule-period", "--scheduler-name", "-v"))

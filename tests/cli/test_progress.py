@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pumice.cli.progress import part_done
+from pumice.cli.studies import part_done
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.run import Progress

@@ -16,12 +16,12 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import pytest
+from pumice.engine.imagine import ImaginedNode
 
 from pumice.engine.rows import Columns, ImaginedNode, LabelColumns, NodeRows
-from pumice.extender.answering import untold  # so that its classes are among the sealed ones
-from pumice.engine.imagine import ImaginedNode
-from pumice.engine.rows import Columns, LabelColumns, NodeRows
-from pumice.extender.answering import told_state  # so that its classes are among the sealed ones
+from pumice.extender.answering import (
+    told_state,  # so that its classes are among the sealed ones
+)
 from pumice.framework.plugin import Plugin
 from pumice.model import api, kai, native
 from pumice.model.mapping import ReadOnlyMap

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from pumice import errors
 from pumice.cli import render
 from pumice.cli.app import app
-from pumice.cli.log_lines import LogLines
+from pumice.cli.commands import LogLines
 from pumice.errors import PumiceError, shown, without_passwords, words_of
 from pumice.extender.asking.calls import CallFailed
 from pumice.testing import Scenario

@@ -9,8 +9,7 @@ import typer
 
 from pumice.cli import render
 from pumice.cli.commands import Commands
-from pumice.cli.options import Output, OutputOption, PluginsDirOption, lines_of, registry_with
-from pumice.cli.usage import WrongUsage
+from pumice.cli.options import Output, OutputOption, PluginsDirOption, WrongUsage, lines_of, registry_with
 from pumice.errors import PluginLoadError, read_text
 from pumice.words import counted
 

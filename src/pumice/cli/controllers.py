@@ -13,8 +13,7 @@ from typing import Any
 
 import typer
 
-from pumice.cli.goflags import COMMON, KLOG, Flag, GoFlags, settings_of, takes
-from pumice.cli.replicas import election, namespace, set_verbosity
+from pumice.cli.goflags import COMMON, KLOG, Flag, GoFlags, election, namespace, set_verbosity, settings_of, takes
 from pumice.sockets import listening
 
 log = logging.getLogger("pumice.kube.controllers")

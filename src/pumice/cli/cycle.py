@@ -46,23 +46,23 @@ def cycle(
         pumice cycle cycle-17.pumice --conf candidate.conf
     """
     from pumice import saved
-    from pumice.cli import outcome
-    from pumice.cli.sources import cycle_of
+    from pumice.cli import text
+    from pumice.cli.target import cycle_of
 
     registry = registry_with(plugins_dir)
     other = None if conf is None else load_conf(conf, registry)
     begun = cycle_of(paths, other, registry)
     before = begun.saved.decisions if begun.saved is not None else None
     file = begun.record() if save is not None else None
-    waiting = outcome.Waiting(None if output is Output.JSON else EXPLAINED)
+    waiting = text.Waiting(None if output is Output.JSON else EXPLAINED)
     ran = begun.run(waiting.inspect)
     changes = [] if before is None else differences(before, ran.decisions)
     same = before is None or (before == ran.decisions if other is None else not changes)
     if output is Output.JSON:
         again = {} if before is None else {"same": same, "saved": before, "now": ran.decisions, "differences": changes}
-        render.data({**outcome.as_data(ran.report, waiting, begun.warnings), **again})
+        render.data({**text.as_data(ran.report, waiting, begun.warnings), **again})
     else:
-        outcome.show(ran.state, ran.report, waiting)
+        text.show(ran.state, ran.report, waiting)
         if before is not None:
             _show_differences(before, changes, same)
     if save is not None and file is not None:

@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pumice.cli import render
-from pumice.cli.cluster_options import WATCHED, Context, Kubeconfig, WatchedNames, host_and_port
-from pumice.cli.live import MaybePaths
-from pumice.cli.options import ConfOption, PluginsDirOption, load_conf, registry_with
-from pumice.cli.usage import WrongUsage
+from pumice.cli.options import (
+    WATCHED,
+    ConfOption,
+    Context,
+    Kubeconfig,
+    MaybePaths,
+    PluginsDirOption,
+    WatchedNames,
+    WrongUsage,
+    host_and_port,
+    load_conf,
+    registry_with,
+)
 from pumice.sockets import is_loopback, listening
 
 if TYPE_CHECKING:
@@ -110,7 +119,7 @@ def _holder(
     from pumice.scheduler.assembly import assemble, catalogue_of
 
     if paths:
-        from pumice.cli.live import StatusPlace
+        from pumice.cli.options import StatusPlace
 
         return StillHolder(StatusPlace(conf, plugins_dir).answers_of(paths)), paths[0].name
     if scenario is not None:

@@ -25,9 +25,9 @@ def main() -> None:
 def _main() -> None:
     """Run the command line. Who reads its output through a pipe may stop reading: that is no failure."""
     if sys.argv[1:] == ["--version"]:  # scripts ask for it, and need no parser
-        from pumice.cli import release
+        from importlib.metadata import version
 
-        print(release.line())
+        print(f"pumice {version('pumice')}")
         return
     _write_whatever_there_is()
     gc.disable()  # what is loaded now stays; passes over it would find nothing

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pumice.cli import render
-from pumice.cli.cluster_options import host_and_port
 from pumice.cli.commands import Commands
-from pumice.cli.options import Output, OutputOption
-from pumice.cli.usage import WrongUsage, web_address
+from pumice.cli.options import Output, OutputOption, WrongUsage, host_and_port, web_address
 from pumice.errors import InvalidInput
 from pumice.sockets import listening
 from pumice.words import counted

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from pumice.cli.live import AnswersPlace, NamespaceOption
-from pumice.cli.play_options import DataOption
+from pumice.cli.options import AnswersPlace, NamespaceOption
+from pumice.cli.simulation import DataOption
 
 
 def mcp(
@@ -31,10 +31,9 @@ def mcp(
     """
     import asyncio
 
-    from pumice.cli.aside import take_back
-    from pumice.cli.extras import needs
-    from pumice.cli.opening import checked, open_scenario
-    from pumice.cli.options import registry_with
+    from pumice.cli.commands import needs
+    from pumice.cli.options import registry_with, take_back
+    from pumice.cli.studies import checked, open_scenario
     from pumice.history.stories import read_history
 
     needs("mcp")

@@ -13,9 +13,7 @@ import msgspec
 import typer
 
 from pumice.cli import render
-from pumice.cli.outputs import write_output
-from pumice.cli.progress import study_bar
-from pumice.cli.studies import Files, executor_of, say_warnings, show_seeds
+from pumice.cli.studies import Files, executor_of, say_warnings, show_seeds, study_bar, write_output
 from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput
 from pumice.sim.planning import (

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pumice.cli import render
-from pumice.cli.layout import LONGEST_WORD
-from pumice.cli.options import Output, OutputOption, PluginsDirOption, lines_of, registry_with
-from pumice.cli.usage import WrongUsage
+from pumice.cli.options import Output, OutputOption, PluginsDirOption, WrongUsage, lines_of, registry_with
+from pumice.cli.render import LONGEST_WORD
 from pumice.errors import InvalidInput, PluginLoadError
 from pumice.words import counted
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pumice.cli.options import load_conf, registry_with
-from pumice.cli.usage import WrongUsage
+from pumice.cli.options import WrongUsage, load_conf, registry_with
 from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
 from pumice.framework.compat import PUMICE

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pumice.cli.goflags import COMMON, KLOG, Flag, GoFlags, settings_of, takes
-from pumice.cli.options import load_conf
-from pumice.cli.replicas import election, host_name, set_verbosity
-from pumice.cli.usage import WrongUsage
+from pumice.cli.goflags import COMMON, KLOG, Flag, GoFlags, election, host_name, set_verbosity, settings_of, takes
+from pumice.cli.options import WrongUsage, load_conf
 from pumice.sockets import is_loopback, listening
 
 if TYPE_CHECKING:

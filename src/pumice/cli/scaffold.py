@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from string import Template
 
-from pumice.cli.usage import WrongUsage
+from pumice.cli.options import WrongUsage
 from pumice.errors import InvalidInput
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")

@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pumice.cli import render
-from pumice.cli.cluster_options import WATCHED, Context, Kubeconfig, WatchedNames
 from pumice.cli.options import (
+    WATCHED,
+    Context,
+    Kubeconfig,
     Output,
     OutputOption,
     PluginsDirOption,
+    WatchedNames,
+    WrongUsage,
     load_conf,
+    reading,
     registry_with,
 )
-from pumice.cli.play_options import SeedOption
-from pumice.cli.usage import WrongUsage, reading
+from pumice.cli.simulation import SeedOption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,7 +85,7 @@ def shadow(
     else:
         if running is not None or seed is not None:
             raise WrongUsage("--running and --seed: only with SCENARIO")
-        from pumice.cli.cluster_options import seconds
+        from pumice.cli.options import seconds
 
         ends = None if lasting is None else _lasting(lasting)
         when = _clock

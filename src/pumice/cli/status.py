@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from pumice.cli import render
-from pumice.cli.live import NamespaceOption, StatusPlace, run
-from pumice.cli.options import StatusOutput
-from pumice.cli.usage import WrongUsage
+from pumice.cli.options import (
+    AnswersPlace,
+    JobArgument,
+    NamespaceOption,
+    Output,
+    OutputOption,
+    StatusOutput,
+    StatusPlace,
+    WrongUsage,
+    run,
+)
 from pumice.words import counted
 
 if TYPE_CHECKING:
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
     from pumice.framework.session.session import Session
     from pumice.model.job import Job
     from pumice.state.cluster import ClusterState
+
 
 EVERY: Final = 2.0
 """Seconds between two looks of --watch."""
@@ -272,7 +281,7 @@ def _columns(kind: StatusKind, found: Status) -> list[Column]:
 
 
 def _job_columns(found: Status) -> list[Column]:
-    from pumice.cli.amounts import short
+    from pumice.cli.text import short
     from pumice.model import keys
     from pumice.model.quantity import whole_number
     from pumice.sim.report.units import duration
@@ -354,7 +363,7 @@ def _node_columns() -> list[Column]:
 
 def _list_queues(queues: list[Standing], *, wide: bool) -> None:
     """Print what queues hold, deserve, may have at most and ask for, a line for each resource."""
-    from pumice.cli.answer_text import share_cells
+    from pumice.cli.text import share_cells
 
     columns = ["QUEUE", "RESOURCE", "HOLDS", "DESERVES", "AT MOST", "PENDING", "JOBS WAIT"]
     more = ["WEIGHT", "STATE", "PARENT", "JOBS"] if wide else []
@@ -375,7 +384,7 @@ def _list_queues(queues: list[Standing], *, wide: bool) -> None:
 # -- one of them ----------------------------------------------------------------------------------------------------
 def _show(found: Status, kind: StatusKind, row: Any) -> None:
     if kind is StatusKind.QUEUE:
-        from pumice.cli.answer_text import show_standing
+        from pumice.cli.text import show_standing
 
         show_standing(row)
         return
@@ -390,7 +399,7 @@ def _show(found: Status, kind: StatusKind, row: Any) -> None:
                 names=["JOB", "QUEUE"],
             )
         return
-    from pumice.cli.amounts import short
+    from pumice.cli.text import short
 
     render.heading(row.job, f"queue {row.queue or '-'}, priority {row.priority}")
     render.line()
@@ -434,3 +443,31 @@ def _data(found: Status, kind: StatusKind, row: Any) -> dict[str, Any]:
     if kind is StatusKind.NODE:
         return {**data, "jobs": {job.job: job.nodes[row.name] for job in found.jobs if row.name in job.nodes}}
     return data
+
+
+def why(
+    job: JobArgument,
+    *,
+    whole: Annotated[bool, typer.Option("--all", help="Also show every reason with its nodes.")] = False,
+    place: AnswersPlace,
+    namespace: NamespaceOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show why JOB waits, when it will likely start, its place, how its queue stands, and what would help.
+
+    Without PATH the running scheduler is asked; if none answers, the job's own objects are read.
+
+    Examples:
+        pumice why research/llama
+        pumice why llama examples/demo --conf examples/demo/scheduler.conf --all
+    """
+    from pumice.cli import text
+
+    if place.paths:
+        answer = place.answers().when(job, namespace or "").why_and_when()
+    else:
+        answer = run(place.client().why(job, place.namespace(job, namespace)))
+    if output is Output.JSON:
+        render.data(answer)
+    else:
+        text.show_why(answer, whole=whole)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import io
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 import typer
 
 from pumice.cli import render
-from pumice.cli.options import StudyOutput
-from pumice.cli.outputs import open_output, write_output
-from pumice.cli.progress import study_bar
-from pumice.errors import InvalidInput
+from pumice.cli.options import StudyOutput, put_aside
+from pumice.config import SchedulerConf, load
+from pumice.config.durations import SECOND, parse_duration
+from pumice.errors import ConfigError, InvalidInput
+from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.sim import run as sim
 from pumice.sim.bundle import BundledRun, digest_of_runs, other_versions, pack
 from pumice.sim.bundle import write as write_bundle
 from pumice.sim.report import effects, html_seeds, render_seeds, units
@@ -24,12 +31,215 @@ from pumice.sim.results.gates import Gate, Ruling, judge_seeds, parse_gate
 from pumice.sim.results.intervals import ALPHA
 from pumice.sim.results.metrics import metric
 from pumice.sim.results.seeds import PRIMARY
-from pumice.sim.scenario import SimScenario
+from pumice.sim.scenario import BUILT_IN, SimScenario, load_conf_file
+from pumice.sim.scenario import open_scenario as read_scenario
 from pumice.sim.study.playing import Played, StudyRun
 from pumice.sim.study.running import Lost, Runs, run_all, seeds_from
 from pumice.sim.study.stopping import LOOK_ALPHA, LOOKS, MOST_SEEDS, Look, Sure, parse_length, parse_seeds, parse_sure
+from pumice.sim.study.sweeping import grid, parse_vary
 from pumice.sim.study.workers import LocalExecutor, usable_cores
 from pumice.words import counted
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+
+class _Output(io.FileIO):
+    """A file that says which option named it when it cannot be written."""
+
+    def __init__(self, option: str, path: Path) -> None:
+        self._whose = f"{option} {str(path)!r}"
+        try:
+            super().__init__(path, "w")
+        except OSError as exc:
+            raise InvalidInput(f"{self._whose}: {exc.strerror}") from exc
+
+    def write(self, content: ReadableBuffer, /) -> int:
+        try:
+            return super().write(content)
+        except OSError as exc:
+            raise InvalidInput(f"{self._whose}: {exc.strerror}") from exc
+
+
+def open_output(option: str, path: Path) -> io.BufferedWriter:
+    """The file of an option, to be written anew.
+
+    :raises InvalidInput: it cannot be written, now or later.
+    """
+    return io.BufferedWriter(_Output(option, path))
+
+
+def write_output(option: str, path: Path, content: str | bytes) -> None:
+    """Write the file of an option, texts as UTF-8.
+
+    :raises InvalidInput: it cannot be written.
+    """
+    with open_output(option, path) as stream:
+        stream.write(content.encode() if isinstance(content, str) else content)
+
+
+SHOWN_AFTER_S = 1.0
+REFRESHED_EVERY_S = 0.2
+
+
+def part_done(scenario: SimScenario, state: sim.Progress) -> float:
+    """How much of a run is over, from 0 to 1: by time where it has a horizon, else by jobs."""
+    horizon = scenario.setting.horizon_s
+    if math.isfinite(horizon):
+        return min(1.0, state.now / horizon)
+    jobs = scenario.expected_jobs
+    return min(1.0, state.over / jobs) if jobs else 0.0
+
+
+@contextmanager
+def progress_bar(name: str, scenario: SimScenario) -> Iterator[Callable[[sim.Progress], None]]:
+    """A bar with simulated time, speed-up and ETA, for runs that take longer than a second."""
+    names = list(scenario.configurations)
+    bar = render.Bar(f"{name} ({names.index(name) + 1} of {len(names)})" if len(names) > 1 else name)
+    began = time.monotonic()
+    shown = 0.0
+
+    def tell(state: sim.Progress) -> None:
+        nonlocal shown
+        passed = time.monotonic() - began
+        if not bar.visible or passed < SHOWN_AFTER_S or passed - shown < REFRESHED_EVERY_S:
+            return
+        shown = passed
+        done = part_done(scenario, state)
+        left = units.duration(passed / done - passed) if done > 0 else "?"
+        speed = f"{state.now / passed:,.0f} × real time"
+        bar.update(done, f"{units.duration(state.now)} simulated, {state.over:,} jobs done, {speed}, {left} left")
+
+    try:
+        yield tell
+    finally:
+        bar.close()
+
+
+@contextmanager
+def study_bar(runs: int | None) -> Iterator[Callable[[], None]]:
+    """A bar over the runs of a study, of which each is told as it ends; *runs* is unknown where figures decide."""
+    bar = render.Bar("study")
+    began = time.monotonic()
+    done = 0
+
+    def tell() -> None:
+        nonlocal done
+        done += 1
+        passed = time.monotonic() - began
+        if not bar.visible or passed < SHOWN_AFTER_S:
+            return
+        if runs is None:
+            bar.update(0.0, f"{done:,} runs done")
+        else:
+            left = units.duration(passed / done * (runs - done))
+            bar.update(done / runs, f"{done:,} of {runs:,} runs done, {left} left")
+
+    try:
+        yield tell
+    finally:
+        bar.close()
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM end what runs as Ctrl-C does, so that what is done is kept."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def open_scenario(path: Path, plugins_dir: Path | None, data: Path | None, horizon: str | None) -> SimScenario:
+    """Read a scenario as the command line says; what it depends on is noted in it."""
+    if data is not None and not data.is_dir():
+        raise typer.BadParameter(f"{str(data)!r} is not a directory", param_hint="--data")
+    put_aside()
+    scenario = read_scenario(path, plugins_dir=plugins_dir, data=data)
+    for line in scenario.registry.passed_by:
+        render.note(line)
+    if horizon is None:
+        return scenario
+    try:
+        return scenario.with_horizon(parse_duration(horizon, days=True) / SECOND)
+    except InvalidInput as exc:
+        raise typer.BadParameter(str(exc), param_hint="--horizon") from exc
+
+
+def checked(scenario: SimScenario) -> SimScenario:
+    """Return a scenario whose configurations can be used.
+
+    :raises ConfigError: a plugin refuses its arguments; better now than in every run.
+    """
+    for conf in scenario.configurations.values():
+        assemble(conf, scenario.registry)
+    return scenario
+
+
+MOST_CONFS = 200
+"""Configurations of one study."""
+
+
+def chosen_confs(scenario: SimScenario, given: list[str]) -> dict[str, SchedulerConf]:
+    """Return the configurations of the command line, by name; those of the scenario if none is given.
+
+    Each is a name in the scenario, a file, ``name=file``, ``default`` or ``helm``.
+    """
+    named = scenario.configurations
+    if not given:
+        return dict(named)
+    said = [(name, file) if eq else ("", text) for text in given for name, eq, file in [text.rpartition("=")]]
+    stems = [Path(file).stem for _, file in said]
+    chosen: dict[str, SchedulerConf] = {}
+    for (name, file), stem in zip(said, stems, strict=True):
+        of_scenario = not name and file in named
+        name = name or (file if of_scenario else stem if stems.count(stem) == 1 else file.removesuffix(".conf"))
+        if name in chosen:
+            raise typer.BadParameter(f"{name!r} is there twice; say NAME=FILE", param_hint="--conf")
+        chosen[name] = named[file] if of_scenario else _conf_of(file, scenario)
+    return chosen
+
+
+def _conf_of(file: str, scenario: SimScenario) -> SchedulerConf:
+    """Return a configuration that the scenario does not name."""
+    there = Path(file).exists()
+    if file not in BUILT_IN and not there and not Path(file).suffix and "/" not in file:
+        names = ", ".join(scenario.configurations)
+        raise typer.BadParameter(f"{file!r} is not one of {names}, default, helm, and no file", param_hint="--conf")
+    built_in = file in BUILT_IN and not there
+    catalogue = catalogue_of(scenario.registry)
+    loaded = load(BUILT_IN[file], catalogue, f"<{file}>") if built_in else load_conf_file(Path(file), catalogue)
+    for problem in loaded.warnings:
+        render.warning(str(problem))
+    return loaded.conf
+
+
+def chosen_conf(scenario: SimScenario, conf: str | None) -> tuple[str, SchedulerConf]:
+    """Return one configuration with its name: the one that is given, else the first of the scenario."""
+    return next(iter(chosen_confs(scenario, [] if conf is None else [conf]).items()))
+
+
+def varied_confs(scenario: SimScenario, confs: dict[str, SchedulerConf], vary: list[str]) -> dict[str, SchedulerConf]:
+    """Return the one configuration as it is, and with every combination of the values in *vary*."""
+    if len(confs) > 1:
+        raise typer.BadParameter("varies one configuration, so give one --conf", param_hint="--vary")
+    try:
+        made = grid(next(iter(confs.values())), [parse_vary(text) for text in vary], catalogue_of(scenario.registry))
+        for conf in made.values():
+            assemble(conf, scenario.registry)
+    except (InvalidInput, ConfigError) as exc:
+        raise typer.BadParameter(str(exc), param_hint="--vary") from exc
+    if len(made) > MOST_CONFS:
+        raise typer.BadParameter(f"gives {len(made):,} configurations, at most {MOST_CONFS}", param_hint="--vary")
+    return made
 
 
 @dataclass(frozen=True, slots=True)

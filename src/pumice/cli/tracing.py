@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pumice.cli import render
-from pumice.cli.usage import WrongUsage
+from pumice.cli.options import WrongUsage
 from pumice.history.stories import Told, read_history
 from pumice.sim.report import units
 from pumice.sim.traces import FORMATS, read

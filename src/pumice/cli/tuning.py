@@ -9,9 +9,7 @@ import msgspec
 import typer
 
 from pumice.cli import render
-from pumice.cli.outputs import write_output
-from pumice.cli.progress import study_bar
-from pumice.cli.studies import Files, executor_of, say_warnings
+from pumice.cli.studies import Files, executor_of, say_warnings, study_bar, write_output
 from pumice.config import SchedulerConf
 from pumice.errors import ConfigError, InvalidInput
 from pumice.sim.report import render_seeds

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pumice.cli import render
-from pumice.cli.live import AnswersPlace, NamespaceOption, run
-from pumice.cli.options import Output, OutputOption
-from pumice.cli.usage import WrongUsage
+from pumice.cli.options import AnswersPlace, NamespaceOption, Output, OutputOption, WrongUsage, run
 from pumice.errors import read_text
 
 if TYPE_CHECKING:
@@ -100,8 +98,8 @@ def what_if(
 def _try(file: list[Path], place: AnswersPlace, output: Output) -> None:
     """Show what a job would do that is not submitted."""
     from pumice.answers import questions
-    from pumice.cli import answer_text
-    from pumice.cli.manifests import read_objects
+    from pumice.cli import text
+    from pumice.cli.target import read_objects
     from pumice.errors import InvalidInput
 
     objects, unread = read_objects(file)
@@ -116,7 +114,7 @@ def _try(file: list[Path], place: AnswersPlace, output: Output) -> None:
     if output is Output.JSON:
         render.data(tried)
     else:
-        answer_text.show_tried(tried)
+        text.show_tried(tried)
 
 
 # -- changes --------------------------------------------------------------------------------------------------------
@@ -154,7 +152,7 @@ def _more(text: str) -> dict[str, Any]:
 def show_what_if(answer: WhatIfAnswer) -> None:
     """Print what would be otherwise."""
     from pumice.answers.what_if import counts, fares, summary
-    from pumice.cli.answer_text import FROM
+    from pumice.cli.text import FROM
 
     render.pairs([("what if" if n == 0 else "", text) for n, text in enumerate(answer.changes)])
     render.line()

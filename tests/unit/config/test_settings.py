@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from pumice.cli.goflags import settings_of
+from pumice.cli.options import WrongUsage
 from pumice.cli.run import FLAGS
-from pumice.cli.usage import WrongUsage
 from pumice.config.settings import ControllersSettings, SchedulerSettings, read
 from pumice.errors import ConfigError
 

@@ -10,7 +10,7 @@ import pytest
 
 from pumice import Event, EventHandler, Node, Plugin, Queue, Scope, Session, Task, Unfit, Verdict, reject
 from pumice.answers.why import WhyAnswer
-from pumice.cli.answer_text import show_why
+from pumice.cli.text import show_why
 from pumice.config import from_data
 from pumice.framework.explaining.explain import Explanation, Stage, explain
 from pumice.framework.registry import Registry

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pumice import manifests
-from pumice.cli.manifests import read_objects
+from pumice.cli.target import read_objects
 from pumice.errors import InvalidInput
 from pumice.model import api
 from pumice.model.request import asked_by

@@ -11,7 +11,7 @@ import msgspec
 from pumice.engine.rows import ImaginedNode, NodeRows
 from pumice.errors import InvalidInput
 from pumice.extender import gojson
-from pumice.extender.asking.caller import CallFailed
+from pumice.extender.asking.calls import CallFailed
 from pumice.extender.dialects import DIALECTS
 from pumice.extender.dialects.dialect import HOLE
 from pumice.extender.dialects.kube import Kube
