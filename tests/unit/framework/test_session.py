@@ -10,6 +10,7 @@ import pytest
 
 import pumice
 from pumice import (
+    SKIP,
     Arguments,
     Job,
     Node,
@@ -162,6 +163,26 @@ def test_a_second_registration_replaces_the_first_unless_it_says_also() -> None:
     ssn.add_batch_node_order_fn("p", lambda task, rows: np.full(len(rows), 10.0))
     ssn.add_batch_node_order_fn("p", lambda task, rows: np.full(len(rows), 20.0))
     assert ssn.node_order(task, node_) == 32.0
+
+
+def test_one_function_may_answer_under_two_keys_and_is_asked_once_for_each() -> None:
+    ssn = world()
+    task, node_ = task_of(ssn, "a-0"), ssn.nodes["node-0"]
+
+    def score(task: Task, rows: NodeRows) -> Any:
+        return np.full(len(rows), 10.0)
+
+    def first(task: Task) -> Any:
+        return None if task.name == "a-0" else SKIP
+
+    def others(task: Task) -> Any:
+        return SKIP if task.name == "a-0" else None
+
+    for _ in range(2):
+        ssn.add_batch_node_order_fn("p", score, scope=Scope.NODE, key=first)
+        ssn.add_batch_node_order_fn("p", score, scope=Scope.SESSION, key=others)
+    assert [c.key for c in ssn.registered()["batch_node_order"]] == [first, others]
+    assert ssn.node_order(task, node_) == 10.0
 
 
 def entry(plugin: Plugin, **flags: bool) -> PluginEntry:

@@ -234,3 +234,14 @@ def test_random_draws_are_even_and_belong_to_task_and_seed() -> None:
     assert first != score(RandomNode(Arguments({"seed": 2})), ssn, task)
     best = [int(np.argmax(score(RandomNode(Arguments({"seed": n})), ssn, task))) for n in range(400)]
     assert all(70 < best.count(row) < 130 for row in range(4))
+
+
+@pytest.mark.parametrize("pods", [1, 2])
+def test_a_score_decides_for_a_pod_alone_and_for_pods_in_company(pods: int) -> None:
+    """Half a device fits best where a whole one would be broken for fewer typical pods: on the node of one GPU."""
+    typical = ["2000/250/1//3", "4000/1000/1//4", "8000/1000/2//2"]
+    fgd = {"name": "fgd", "arguments": {"typical": typical}}
+    tiers = [{"plugins": [fgd, {"name": "gang"}, {"name": "predicates"}]}]
+    scenario = Scenario().node("n0", cpu=16, gpu=2).node("n1", cpu=16, gpu=1).job("half", tasks=pods, cpu=2, gpu=0.25)
+    binds = scenario.run(conf={"actions": "allocate", "tiers": tiers}).binds
+    assert set(binds.values()) == {"n1"}

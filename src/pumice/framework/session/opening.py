@@ -132,7 +132,7 @@ class PluginOpening(Registration, Questions):
         callback = Callback(name, point, shaped, **declared)
         at_point = self._registered.setdefault(point, {})
         if point in BATCHED and (point, name) in self._added:
-            at_point[name] = [c for c in at_point[name] if c.fn != shaped] + [callback]
+            at_point[name] = [c for c in at_point[name] if not _same(c, callback)] + [callback]
         else:
             at_point[name] = [callback]
         self._added.append((point, name))
@@ -286,3 +286,8 @@ def _points_of(cls: type) -> list[str]:
     if known is None:
         known = _POINTS_OF[cls] = [name for name in POINTS if callable(getattr(cls, name, None))]
     return known
+
+
+def _same(one: Callback, other: Callback) -> bool:
+    """Report whether two callbacks of a plugin are one that was registered twice; another key concerns other tasks."""
+    return (one.fn, one.scope, one.key) == (other.fn, other.scope, other.key)
