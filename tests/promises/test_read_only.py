@@ -16,7 +16,6 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import pytest
-from pumice.engine.imagine import ImaginedNode
 
 from pumice.engine.rows import Columns, ImaginedNode, LabelColumns, NodeRows
 from pumice.extender.answering import (

@@ -23,7 +23,7 @@ from pumice.model.dimensions import give_back
 from pumice.model.events import ClusterEvent, Gone, Seen
 from pumice.model.intents import Bind
 from pumice.model.job import Job
-from pumice.model.node import Node
+from pumice.model.node import LedgerCells, Node
 from pumice.model.queue import Queue
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
@@ -101,11 +101,28 @@ _IN_SNAPSHOTS: Final = frozenset({"ResourceQuota"})
 """Kinds that the state only keeps, and that snapshots bring."""
 
 
+class _UntoldCells(LedgerCells):
+    """A ledger that was not told."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def cells(self) -> NoReturn:
+        raise NotTold(f"{self._name} of the nodes")
+
+
 class TableView:
     """The node table as a served policy sees it: ledgers of nodes that came without them cannot be read."""
 
     def __init__(self, table: NodeTable, untold: set[int]) -> None:
         self._table, self._untold = table, untold
+        self.ledgers = {
+            name: _UntoldCells(name) if name in _LEDGERS else cells for name, cells in table.ledgers.items()
+        }
+        """What nodes whose ledgers were not told read their amounts from."""
 
     def __getattr__(self, name: str) -> Any:
         if name in _LEDGERS and self._untold:

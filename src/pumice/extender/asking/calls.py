@@ -10,8 +10,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from pumice.engine.imagine import ImaginedNode
-from pumice.engine.rows import NodeRows
+from pumice.engine.rows import ImaginedNode, NodeRows
 from pumice.errors import InvalidInput, PumiceError, without_passwords
 from pumice.extender import gojson
 from pumice.extender.answers import Answer, of_value
