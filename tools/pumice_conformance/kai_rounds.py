@@ -107,12 +107,6 @@ def _environment(case: Case, minted: int = 0) -> dict[str, Any]:
     given: dict[str, Any] = {"minted": minted}
     if "minNodeGpuMemoryMiB" in environment:
         given["gpu_memory"] = (environment["minNodeGpuMemoryMiB"], environment["maxNodeGpuMemoryMiB"])
-    initial = {}
-    for key, text in (environment.get("initialStatus") or {}).items():
-        stage, _, node = text.partition(" on ")
-        if TaskStage(stage) is not TaskStage.PENDING:  # a waiting pod is on no node
-            initial[key] = (TaskStage(stage), node)
-    given["initial"] = initial
     return {"kai": given}
 
 

@@ -93,8 +93,6 @@ class KeptView:
         self.stale: dict[str, JobView] = {}
         """Jobs that ran in vain when they were seen, or say that they did."""
         self.queueless: dict[str, Job] = {}
-        self.classes: dict[int, list[Any]] = {}
-        """Class -> itself, and how many tasks are of it."""
         self.sums: dict[str, list[int]] = {}
         """Leaf -> held, fixed and asked for, each (cpu, memory, GPU), in `_UNITS`: exact, whatever the order."""
         self.counted: dict[str, tuple[QueueView, tuple[int, ...]]] = {}
@@ -174,10 +172,6 @@ def _forget(kept: KeptView, view: TaskView) -> None:
         kept.special.pop(uid, None)
         if view.began is not None:
             kept.rows.get(view.began.row, {}).pop(uid, None)
-    known = kept.classes[view.task.klass.id]
-    known[1] -= 1
-    if not known[1]:
-        del kept.classes[view.task.klass.id]
 
 
 def _follow(world: KaiWorld, kept: KeptView, uid: str, classes: Any, default: int) -> None:
@@ -238,15 +232,6 @@ def _see(world: KaiWorld, kept: KeptView, task: Task) -> TaskView:
     view = kept.tasks[task.uid] = TaskView(task, world.now - world.settings.stuck_after, claims, world.state.devices)
     if view.stage is TaskStage.RELEASING and (deleted := task.pod.metadata.deletion_timestamp) is not None:
         world.ssn.wake_at(deleted.timestamp() + world.settings.stuck_after)
-    known = kept.classes.get(task.klass.id)
-    if known is None:
-        kept.classes[task.klass.id] = [task.klass, 1]
-    else:
-        known[1] += 1
-    initial = world.settings.initial.get(task.key) if world.settings.initial else None
-    if initial is not None:
-        _begin_at(world, view, *initial)
-        kept.special[view.uid] = view
     node = view.began = view.node
     if node is None:
         return view
@@ -269,8 +254,6 @@ def _count_on_node(world: KaiWorld, view: TaskView) -> None:
     ledger, request, node = world.nodes, view.request, view.node
     if node is None:
         return
-    if view.uid in ledger_initial(world, view) and request.shared is None:
-        ledger.book(view, node, view.stage, (), 1)
     if request.shared is not None and view.stage in USED:
         ledger.share_out(node.row, view, request.shared, view.stage, view.groups, 1)
     if request.claimed and view.stage in USED and node.row in ledger.by_claim:
@@ -279,18 +262,6 @@ def _count_on_node(world: KaiWorld, view: TaskView) -> None:
         ledger.add(node.row, request.booked, 0, -1)
     if view.task.labels.get(_APP) == _RESERVATION and view.job_less and view.stage in USED:
         ledger.give_back(view, node)  # the GPU that it stands for is taken by those who share it
-
-
-def ledger_initial(world: KaiWorld, view: TaskView) -> tuple[str, ...]:
-    return (view.uid,) if world.settings.initial and view.task.key in world.settings.initial else ()
-
-
-def _begin_at(world: KaiWorld, view: TaskView, stage: TaskStage, node: str) -> None:
-    """A task is taken to be elsewhere, and at another stage, than the cluster says."""
-    found = world.state.table.by_name.get(node)
-    if found is None:
-        return
-    view.stage, view.node = stage, found
 
 
 def _count(world: KaiWorld, job: JobView) -> tuple[int, ...]:

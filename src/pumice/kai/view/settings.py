@@ -11,7 +11,6 @@ from typing import Any, Final
 from pumice.config.cron import CronSchedule
 from pumice.config.durations import parse_duration
 from pumice.kai.view.queues import NOTHING, Amounts
-from pumice.kai.view.tasks import TaskStage
 from pumice.model.keys import CPU_WORKER, GPU_WORKER, KAI_QUEUE_LABEL, NODE_POOL_LABEL
 
 WEEK: Final = 7 * 86400.0
@@ -164,8 +163,6 @@ class KaiSettings:
     """How past use is counted; None: not at all."""
     minted: int = 0
     """How many shared GPUs got names before; those of this session get others."""
-    initial: Mapping[str, tuple[TaskStage, str]] = field(default_factory=dict)
-    """Pod -> a stage and a node that no object can express."""
 
     def in_pool(self, labels: Mapping[str, str]) -> bool:
         """Is something with these labels of our pool of nodes?"""

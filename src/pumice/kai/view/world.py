@@ -115,7 +115,6 @@ class KaiWorld:
         store = ssn.runtime.kept
         kept: KeptView | None = store.pop(_KEPT, None)
         lasts = kept is not None and kept.key == self.kept_key and self.claims is None and offered is None
-        lasts = lasts and not self.settings.initial
         store[_KEPT] = take_in(self, kept if lasts else None)
 
     # -- points -----------------------------------------------------------------------------------------------------
