@@ -33,9 +33,8 @@ class KaiPodAffinity(Plugin):
     persistent = True
 
     def on_session_open(self, ssn: Session) -> None:
-        """Look at the pods on the nodes if any pod has terms."""
-        if Feature.NEIGHBOURS not in ssn.state.classes.features:
-            return
+        """Read the index of pods by domain."""
+        self._anybody = Feature.NEIGHBOURS in ssn.state.classes.features
         self._world = world_of(ssn)
         self._index = Neighbours.kept(ssn.runtime.kept, ssn.state).live()
         self._raw = ssn.compat.kai_raw_affinity
@@ -48,6 +47,8 @@ class KaiPodAffinity(Plugin):
         return tuple(t for t in found if t.kind is not TermKind.ANTI_AFFINITY)
 
     def _key(self, task: Task) -> Hashable:
+        if not self._anybody:
+            return SKIP
         task = self._world.task_of(task).task
         facing = self._facing(task)
         return facing if facing or own_terms(task).preferred else SKIP

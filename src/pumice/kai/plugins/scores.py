@@ -43,7 +43,7 @@ class NodePlacement(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         """Say that a node which is filled stays the best, and that of GPUs what is free is all that counts."""
         world = world_of(ssn)
-        ledger = world.nodes
+        ledger = self._nodes = world.nodes
 
         def free(task: TaskView) -> Numbers:
             return np.asarray(ledger.idle[ledger.gpu] + ledger.releasing[ledger.gpu])
@@ -56,7 +56,7 @@ class NodePlacement(Plugin):
 
     def batch_node_order(self, task: TaskView, rows: WorldRows) -> Floats:
         """More for a fuller or an emptier node."""
-        ledger, index = rows.ledger, rows.index
+        ledger, index = self._nodes, rows.index
         kind = _kind(task)
         d = CPU if kind == "cpu" else ledger.gpu
         free = (ledger.idle[d, index] + ledger.releasing[d, index]).astype(np.float64)
@@ -87,7 +87,7 @@ class NodeAvailability(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         """Say that it changes nothing as long as there is room."""
         world = world_of(ssn)
-        room = world.nodes.room
+        self._nodes, room = world.nodes, world.nodes.room
         world.steady[self.batch_node_order] = lambda task: True
         world.ranks[self.batch_node_order] = NodeRank(
             AVAILABILITY, lambda task: True, lambda task: ~room.fits(task.request, now=True)
@@ -95,7 +95,7 @@ class NodeAvailability(Plugin):
 
     def batch_node_order(self, task: TaskView, rows: WorldRows) -> Floats:
         """A fixed amount where there is room now."""
-        return np.where(rows.ledger.room.fits(task.request, now=True)[rows.index], AVAILABILITY, 0.0)
+        return np.where(self._nodes.room.fits(task.request, now=True)[rows.index], AVAILABILITY, 0.0)
 
 
 class ResourceType(Plugin):
@@ -106,12 +106,14 @@ class ResourceType(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         """Say something of such tasks only, and always the same."""
-        world_of(ssn).steady[self._score] = lambda task: True
+        world = world_of(ssn)
+        self._nodes = world.nodes
+        world.steady[self._score] = lambda task: True
         ssn.add_batch_node_order_fn(self.name, self._score, key=skip_unless(lambda task: task.request.cpu_only))
 
     def _score(self, task: TaskView, rows: WorldRows) -> Floats:
         """A fixed amount on such nodes."""
-        ledger = rows.ledger
+        ledger = self._nodes
         without = ledger.allocatable[ledger.gpu] == 0
         without[list(ledger.of_mig)] = False
         return np.where(without[rows.index], RESOURCE_TYPE, 0.0)
@@ -126,6 +128,7 @@ class GpuSharingOrder(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         """Know whether tasks without GPUs count too."""
         everybody, ledger = ssn.compat.kai_sharing_score, world_of(ssn).nodes
+        self._nodes = ledger
 
         def concerns(task: TaskView) -> bool:
             request = task.request
@@ -136,7 +139,7 @@ class GpuSharingOrder(Plugin):
     def _score(self, task: TaskView, rows: WorldRows) -> Floats:
         """A fixed amount where such a GPU is."""
         out = np.zeros(len(rows))
-        shared, ledger = task.request.shared, rows.ledger
+        shared, ledger = task.request.shared, self._nodes
         for at, row in enumerate(rows.index.tolist()):
             gpus = ledger.shared.get(row)
             if gpus:

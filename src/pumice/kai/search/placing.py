@@ -35,23 +35,23 @@ Bools = npt.NDArray[np.bool_]
 
 
 class WorldRows(NodeRows):
-    """Rows in the order of the nodes' names; *ledger* holds what is free on them in mind."""
+    """Rows in the order of the nodes' names; a ledger holds what is free on them in mind."""
 
-    __slots__ = ("ledger",)
+    __slots__ = ("_ledger",)
 
     def __init__(self, ledger: NodeLedger, rows: Bools | Index) -> None:
-        self.ledger = ledger
+        self._ledger = ledger
         index = ledger.order[rows[ledger.order]] if rows.dtype == np.bool_ else rows
         super().__init__(ledger.table, index.astype(np.intp, copy=False))
 
     @property
     def idle(self) -> Columns:
-        return Columns(self, self._part(self.ledger.idle), 0)
+        return Columns(self, self._part(self._ledger.idle), 0)
 
     @property
     def releasing(self) -> Columns:
         """Being given back, less what is promised of it."""
-        return Columns(self, self._part(self.ledger.releasing), 0)
+        return Columns(self, self._part(self._ledger.releasing), 0)
 
 
 Floats = npt.NDArray[np.float64]

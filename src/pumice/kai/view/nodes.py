@@ -388,18 +388,15 @@ class NodeLedger:
         return sorted(found) + [WHOLE_GPU] * whole
 
     def index_of(self, node: Node, name: str) -> str:
-        """The index of a GPU of a node; of a whole one that of the first that nobody has; itself where not known."""
+        """The index of a GPU of a node; of a whole one, or a promised one, that of the first that is idle."""
         devices, row = self.table.devices, node.row
         if devices is None or whole_number(name) is not None:
             return name
-        if name == WHOLE_GPU:
-            held = devices.held_on(row)
-            return str(next((n for n, taken in enumerate(held) if not taken), 0))
         for mark in self.shared[row][name].holds if name in self.shared.get(row, {}) else ():
             task = self.tasks.get(row, {}).get(mark.rpartition("/")[0])
             if task is not None and name in task.groups and len(task.task.devices) == len(task.groups):
                 return str(task.task.devices[task.groups.index(name)])
-        return name
+        return str(next((n for n, taken in enumerate(devices.held_on(row)) if not taken), 0))
 
     def used_part(self, row: int, name: str) -> float:
         """The part of a shared GPU that is taken."""
