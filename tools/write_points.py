@@ -67,6 +67,19 @@ def with_arguments(page: str, arguments: Sequence[Argument[Any]]) -> str:
     return _between(page, "arguments", _table(["name", "default", "value", "meaning"], rows))
 
 
+def with_reasons(page: str) -> str:
+    """The page of reasons with a table for each part of `ReasonCode` put between its markers."""
+    source = (ROOT / "src/pumice/model/codes.py").read_text(encoding="utf-8")
+    parts = []
+    for part in re.split(r"^    # -- ", source, flags=re.MULTILINE)[1:]:
+        title = re.split(r", | --", part.partition("\n")[0])[0]
+        rows = re.findall(r'^    [A-Z_]+ = "(.+)"\n    """(.+)"""$', part, re.MULTILINE)
+        parts.append(
+            f"## {title.capitalize()}\n\n{_table(['reason', 'meaning'], [(f'`{c}`', doc) for c, doc in rows])}\n"
+        )
+    return _between(page, "reasons", "\n" + "\n".join(parts))
+
+
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows)])
@@ -261,10 +274,12 @@ def _call(head: str, parts: Sequence[str], tail: str) -> list[str]:
 
 
 def main() -> None:
-    """Bring the registration methods, the reference page and the plugins' pages up to date."""
+    """Bring the registration methods, the reference page, the reasons and the plugins' pages up to date."""
     REGISTRATION.write_text(registration_module())
     everybody = who(Registry())
     (DOCS / "reference" / "points.md").write_text(points_page(everybody))
+    reasons = DOCS / "reasons.md"
+    reasons.write_text(with_reasons(reasons.read_text()))
     for name, info in Registry().plugins.items():
         page = DOCS / "plugins" / f"{name}.md"
         page.write_text(with_arguments(page.read_text(), info.arguments or ()))

@@ -12,7 +12,7 @@ _WORDS: Final = 2000
 
 
 _WHO: Final = re.compile(r"(?<=://)(?:[^/\s]*|[^/\s@:]*:(?!\d*/)\S*)@")
-"""Who asks, in a URL: name and password, a password with a slash in it too; a port is none."""
+"""The user part of a URL: name and password, a password with a slash in it too; a port is none."""
 
 
 def without_passwords(text: str) -> str:
@@ -31,7 +31,7 @@ def shown(value: object) -> str:
 
 
 def words_of(value: object) -> str:
-    """What somebody from outside says, as text that can be written anywhere: its beginning, where it is long.
+    """Text from outside, in a form that can be written anywhere: its beginning, if it is long.
 
     None says nothing, and neither does an exception whose own text fails.
     """
@@ -60,7 +60,7 @@ _KINDS: Final = {
 
 
 def decoder_words(exc: Exception) -> str:
-    """What a decoder refused, as field, rule and what was given; another failure in its own words."""
+    """The refusal of a decoder, as field, rule and value; another failure in its own words."""
     text = str(exc)
     at = _FIELD.search(text)
     field, text = (at["field"].removeprefix("[...]"), text[: at.start()]) if at is not None else ("", text)

@@ -238,10 +238,10 @@ class Placed(NamedTuple):
 
 @dataclass(slots=True)
 class Manifests:
-    """What files of manifests hold, in their order."""
+    """The contents of manifest files, in their order."""
 
     objects: list[Placed] = field(default_factory=list)
-    """What a scheduler reads, completed as an API server does."""
+    """The objects that a scheduler reads, completed as an API server does."""
     jobs: list[ManifestDocument] = field(default_factory=list)
     """Jobs of Volcano and of Kubernetes, as they stand there."""
     unread: set[str] = field(default_factory=set)
@@ -249,7 +249,7 @@ class Manifests:
 
 
 def read(paths: Sequence[Path]) -> Manifests:
-    """Everything that files and directories hold. What is no object (a scheduler conf, say) is passed by.
+    """Everything that files and directories hold. A document that is no object (a scheduler conf, say) is skipped.
 
     :raises InvalidInput: a path that does not exist, or a document that breaks a rule; names file and line.
     """

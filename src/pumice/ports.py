@@ -1,4 +1,4 @@
-"""What a backend must offer: events in, intents out."""
+"""The interface of a backend: events in, intents out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pumice.model.intents import Bind, Intent
 
 
 class EventSource(Protocol):
-    """Where cluster events come from."""
+    """The source of cluster events."""
 
     def drain(self) -> Iterable[ClusterEvent]:
         """Everything that happened since the last call, in order. Never waits."""
@@ -40,4 +40,4 @@ class ReadsBack(Protocol):
     """A binder that asks the cluster where nobody knows whether a bind happened."""
 
     read_back: Callable[[Bind], str] | None
-    """What was to be bound -> the node that the pod has, empty if none; None until somebody gives it."""
+    """Intended bind -> the node of the pod, empty if none; None until it is set."""

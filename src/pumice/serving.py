@@ -68,7 +68,7 @@ class BoundedProtocol(HttpProtocol):
 
 
 def bounded(max_connections: int = MOST_CONNECTIONS, **given: Any) -> dict[str, Any]:
-    """What uvicorn is told: our protocol, no trust in headers that say where a caller is."""
+    """The settings of uvicorn: our protocol, no trust in headers about a caller's address."""
     http: type[BoundedProtocol] = BoundedProtocol
     if max_connections != MOST_CONNECTIONS:
         http = type("ServedProtocol", (BoundedProtocol,), {"most_connections": max_connections})

@@ -38,11 +38,11 @@ class NotInTime(PumiceError):
 
 
 class _Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """What the process says of a call."""
+    """The report of the process about a call."""
 
     content: bytes = b""
     invalid: str = ""
-    """What is wrong with the arguments."""
+    """The problem of the arguments."""
     failure: str = ""
 
 

@@ -32,8 +32,8 @@ def middle(text: str, width: int) -> str:
 def distinct(names: Iterable[str], width: int) -> dict[str, str]:
     """A label of about *width* characters for each name, no two alike.
 
-    A name is cut in the middle. Where that makes several look the same, they are told by the part in which they
-    differ, and what they share before it goes.
+    A name is cut in the middle. If several would look the same, they are shown by their differing part, without the
+    common beginning.
     """
     alike: defaultdict[str, list[str]] = defaultdict(list)
     for name in dict.fromkeys(names):

@@ -1,8 +1,8 @@
 """YAML from anybody, as Go's decoders read it: bounded in depth, and in what its aliases make of it.
 
-Scalars follow YAML 1.1 with its booleans (``yes``, ``off``), but ``10:00`` and ``2024-01-01`` are text. The composer
-of libyaml is recursive and overflows the C stack of who lets it read what is nested deeply enough; whoever reads an
-alias again and again is kept busy for ever. So a text is looked through before it is read.
+Scalars follow YAML 1.1 with its booleans (``yes``, ``off``), but ``10:00`` and ``2024-01-01`` are text. The composer of
+libyaml is recursive and overflows the C stack on deeply nested text. A reader that follows an alias again and again
+never ends. So a text is looked through before it is read.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Loader(_SafeLoader):
 
 
 def tag_of(value: str) -> str:
-    """What a scalar without quotes is: ``null``, ``bool``, ``int``, ``float``, ``merge`` or ``str``."""
+    """The type of a scalar without quotes: ``null``, ``bool``, ``int``, ``float``, ``merge`` or ``str``."""
     if value in NULL:
         return "null"
     if value in TRUE or value in FALSE:
@@ -154,7 +154,7 @@ def documents(text: str, source: str) -> Iterator[Document]:
 
 
 def load(text: str, source: str) -> Any:
-    """What the first document of a text says; None where there is none.
+    """The first document of a text; None without one.
 
     :raises InvalidInput: as in `documents`.
     """

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from write_points import END, points_page, registration_module, with_arguments
+from write_points import END, points_page, registration_module, with_arguments, with_reasons
 
 from pumice import Arguments, Event, Job, Node, Queue, Resources, Session, Task
 from pumice.config import load
@@ -76,6 +76,11 @@ def test_the_reference_page_is_up_to_date() -> None:
     assert (ROOT / "docs" / "reference" / "points.md").read_text() == points_page(who(Registry())), (
         "run tools/write_points.py"
     )
+
+
+def test_the_page_of_reasons_is_up_to_date() -> None:
+    page = (ROOT / "docs" / "reasons.md").read_text()
+    assert with_reasons(page) == page, "run tools/write_points.py"
 
 
 def test_the_registration_methods_are_those_of_the_table() -> None:

@@ -28,7 +28,7 @@ from pumice.model.status import TaskStatus
 from pumice.state.cluster import ClusterState
 
 JOB_NAME_LABELS = (keys.JOB_NAME, keys.BATCH_JOB_NAME, "job-name")
-"""Where pods say which Job made them."""
+"""The label by which pods name their Job."""
 
 
 class NoSuchThing(InvalidInput):
@@ -130,7 +130,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaitingAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Who waits, the longest first."""
+    """Pending jobs, the longest wait first."""
 
     waiting: int
     """How many wait of those who were asked about; the rows may be fewer."""
@@ -228,7 +228,7 @@ def _whole(amounts: Mapping[str, float]) -> Amounts:
 S = TaskStatus
 _STAGES: Final = {stage.code: stage for stage in Stage} | {ReasonCode.UNSCHEDULABLE: Stage.NODES}
 NOT_KNOWN: Final = ("its place in the queue", "what would let it start sooner")
-"""What objects never say."""
+"""The facts that objects never contain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ class ToldEvent:
 def why_of_objects(
     state: ClusterState, job: Job, *, events: Sequence[ToldEvent] = (), unseen: Iterable[str] = ()
 ) -> WhyAnswer:
-    """What the objects of a job, the events about them (the newest last) and the status of its queue say."""
+    """The content of a job's objects, of their events (the newest last) and of the status of its queue."""
     stage, code, text = _said(job, events)
     queue = state.queues.get(job.queue)
     return WhyAnswer(

@@ -1,4 +1,4 @@
-"""What can be asked: one table. The HTTP API, its OpenAPI document, its client, the dashboard and MCP follow from it.
+"""The table of all questions. The HTTP API, its OpenAPI document, its client, the dashboard and MCP follow from it.
 
 A question has parameters (a Struct), for some a body, an answer (a Struct), and the access that it needs. It is
 answered in two parts: ``put`` on the thread that owns the state, ``finish`` on any thread.
@@ -252,7 +252,7 @@ async def answered(ask: AskOwner, question: Question[Any], asked: Asked, sight: 
 
 
 API_VERSION: Final = "v1"
-"""Of what is asked and answered: fields may be added, none is taken away or changes its meaning."""
+"""The version of questions and answers: fields may be added, none is removed or changes its meaning."""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):

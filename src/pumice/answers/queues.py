@@ -14,7 +14,7 @@ from pumice.model.queue import Queue
 from pumice.words import counted
 
 Source = Literal["scheduler", "cycle", "manifests", "objects"]
-"""Who answered: the running scheduler, a saved cycle, manifests, or what the objects in the cluster say."""
+"""The source of the answer: the running scheduler, a saved cycle, manifests, or objects in the cluster."""
 
 
 Gauges: TypeAlias = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -54,7 +54,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """What a queue holds at one instant; what it deserves is known when the cycle is over."""
+    """The state of a queue at one instant; deserved amounts are known when the cycle is over."""
 
     queue: Queue
     waiting: int
@@ -109,7 +109,7 @@ _MOST_NAMED: Final = 4
 
 
 class Loan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a queue holds beyond what it deserves, and who leaves it to it."""
+    """The amount that a queue holds beyond its deserved amount, and the queues that leave it."""
 
     queue: str
     resource: str
@@ -127,7 +127,7 @@ class ShortQueue(msgspec.Struct, frozen=True, kw_only=True):
     deserves: float
     asks: float
     short: float
-    """What it lacks of its part, as far as it asks for it."""
+    """The amount that it lacks of its share, as far as it asks for it."""
     borrowed_by: dict[str, float] = {}
     """Queue -> what it holds of this resource beyond its own part."""
     reasons: dict[str, int] = {}
@@ -169,7 +169,7 @@ def fairness_of(
     now: float,
     source: Source,
 ) -> FairnessAnswer:
-    """Who is short, who borrows and what is unused; *reasons*: queue -> why its jobs wait."""
+    """Queues below their share, borrowing queues, and unused amounts; *reasons*: queue -> why its jobs wait."""
     leaves = leaves_of(queues)
     loans = loans_of(leaves)
     short = sorted(_short(leaves, loans, reasons), key=lambda one: (-one.short / one.deserves, one.queue, one.resource))
@@ -194,7 +194,7 @@ def leaves_of(queues: Iterable[Standing]) -> list[Standing]:
 
 
 def loans_of(leaves: Sequence[Standing]) -> list[Loan]:
-    """Who borrows from whom, by resource; the largest part of a resource first."""
+    """Borrowing between queues, by resource; the largest part of a resource first."""
     found: list[tuple[float, Loan]] = []
     for resource in sorted({share.resource for standing in leaves for share in standing.shares}):
         parts = [(queue, share) for queue, share in _shares(leaves) if share.resource == resource]
@@ -210,7 +210,7 @@ def loans_of(leaves: Sequence[Standing]) -> list[Loan]:
 
 
 def _shares(leaves: Iterable[Standing]) -> Iterator[tuple[str, Share]]:
-    """What queues have parts of."""
+    """The resources of which queues have shares."""
     return ((one.queue, share) for one in leaves for share in one.shares if share.deserved is not None)
 
 

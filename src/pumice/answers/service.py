@@ -1,4 +1,4 @@
-"""Where questions are answered: a state, a configuration, and dry cycles over them. One thread owns it."""
+"""The service of answers: a state, a configuration, and dry cycles over them. One thread owns it."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ MOST_PODS: Final = 10_000
 
 
 def candidates(state: ClusterState, objects: Iterable[AnyObject]) -> list[AnyObject]:
-    """PodGroups and pods to be tried on a cluster, complete: PodGroups first, as somebody who submits them now.
+    """PodGroups and pods to be tried on a cluster, complete: PodGroups first, as if submitted now.
 
-    :raises InvalidInput: another kind, an object that is there already, a pod that nobody here would schedule.
+    :raises InvalidInput: another kind, an existing object, a pod of another scheduler.
     """
     stamp = datetime.fromtimestamp(state.now, UTC)
     groups: dict[str, AnyObject] = {}
@@ -120,13 +120,13 @@ class Answers:
     """Answers questions about one instant of a cluster. Each costs a dry cycle; nothing is changed by any."""
 
     cycle: NextCycle
-    """What would be decided next. It is only ever run dry."""
+    """The decisions of the next cycle. It is only ever run dry."""
     watchdog: Watchdog | None = None
     source: Source = "scheduler"
     learned: Learned | None = None
-    """What the past says of run times, if anybody listened."""
+    """The knowledge of past run times, if any was collected."""
     forecasts: Forecasts | None = None
-    """Where it is kept when everybody starts, for answers that are asked again and again."""
+    """The kept forecast, for repeated questions."""
 
     @classmethod
     def of_loop(cls, loop: Loop, learned: Learned | None = None, forecasts: Forecasts | None = None) -> Answers:
@@ -136,7 +136,7 @@ class Answers:
 
     @property
     def state(self) -> ClusterState:
-        """What is known of the cluster."""
+        """The known state of the cluster."""
         return self.cycle.state
 
     # -- questions --------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class Answers:
         return WhenQuestion(why, scene, self.learned, self.forecasts, kept)
 
     def _of_job(self, job: Job, *, played: bool) -> tuple[WhyAnswer, Scene]:
-        """Why a job waits; and if that is *played*, and it waits for room, what is to be played."""
+        """Why a job waits. With *played*, if it waits for room, also the scene to play."""
         found: list[tuple[Explanation, Scene]] = []
         taken: list[Snapshot] = []
 
@@ -194,7 +194,7 @@ class Answers:
         return [standing_of(snapshot, report.gauges) for snapshot in taken]
 
     def fairness(self) -> FairnessAnswer:
-        """Who is short of his part while others borrow, and which parts nobody uses."""
+        """Queues below their share while others borrow, and unused shares."""
         taken: list[Snapshot] = []
         reasons: dict[str, Counter[str]] = {}
 
@@ -217,7 +217,7 @@ class Answers:
     def waiting(
         self, queue: str = "", namespaces: Collection[str] | None = None, *, most: int = MOST_ROWS
     ) -> WaitingAnswer:
-        """Who waits, the longest first: in one queue, or in all; of these namespaces, or of all. At most *most* rows.
+        """Pending jobs, the longest wait first: of one queue or all, of these namespaces or all. At most *most* rows.
 
         :raises NoSuchThing: there is no queue of that name.
         """
@@ -249,7 +249,7 @@ class Answers:
         )
 
     def attempt(self, objects: Sequence[AnyObject]) -> TryAnswer:
-        """What would become of jobs that are not there yet, in the next cycle, if nothing else happened.
+        """The result of new jobs in the next cycle, if nothing else happens.
 
         :raises InvalidInput: objects that cannot be tried; names the object, and the rule.
         """
@@ -319,7 +319,7 @@ class Answers:
         return TryQuestion(tried, scene, self.learned)
 
     def what_if(self, asked: WhatIf) -> WhatIfQuestion:
-        """What would be decided otherwise if things were others, as a question that any thread may answer.
+        """The changed decisions under a supposition, as a question that any thread may answer.
 
         :raises NoSuchThing: a queue, a node or a job that is not there.
         :raises InvalidInput: nothing is supposed.
@@ -342,15 +342,15 @@ class Answers:
         return WhatIfQuestion(asked, instant, objects, cycle.assembly.registry, self.learned, self.source)
 
     def _told_of_cluster(self) -> dict[str, Any]:
-        """What plugins know beside the cluster's objects, without those who answer for extenders."""
+        """The environment of plugins beside the cluster's objects, without the stand-ins for extenders."""
         return {name: value for name, value in self.cycle.environment.items() if name not in (CALLERS, EXCHANGES)}
 
     def look(self, inspect: Callable[[Session], None]) -> CycleReport:
-        """What the next cycle would decide; *inspect* is shown its session, and must only read."""
+        """The decisions of the next cycle; *inspect* is shown its session, and must only read."""
         return self._dry(inspect=inspect)
 
     def names(self) -> VisibleNames:
-        """What there is in the cluster that not everybody may know of."""
+        """The objects of the cluster that not every caller may see."""
         state = self.state
         namespaces = {*state.kind("Namespace"), *state.namespaces, *(job.namespace for job in state.jobs.values())}
         return VisibleNames(frozenset(namespaces), frozenset(state.nodes))

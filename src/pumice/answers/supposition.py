@@ -1,4 +1,4 @@
-"""What can be supposed: other queues, more nodes, nodes drained, another conf. One form for everybody who asks."""
+"""Possible suppositions: other queues, more nodes, drained nodes, another conf. All callers share one form."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ObjectName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=253)]
 
 
 class QueueChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is otherwise in a queue; what is not said stays."""
+    """The changes of a queue; missing fields stay."""
 
     weight: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
     deserved: Quantities = {}
@@ -45,7 +45,7 @@ class MoreNodes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is supposed, and of which job it is told in any case."""
+    """The supposition, and the job that is reported in any case."""
 
     queues: Annotated[
         dict[ObjectName, QueueChange], Meta(max_length=200, description="queue -> what is otherwise in it")
@@ -70,7 +70,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def read_what_if(data: object) -> WhatIf:
-    """What is supposed, from plain data.
+    """The supposition, from plain data.
 
     :raises InvalidInput: it breaks a rule; says which.
     """
@@ -83,7 +83,7 @@ def read_what_if(data: object) -> WhatIf:
 
 
 def _blamed(data: object, exc: msgspec.ValidationError) -> str:
-    """What breaks a rule: whose it is, its value, and the rule."""
+    """A broken rule: its object, the value, and the rule."""
     queues = data.get("queues") if isinstance(data, dict) else None
     for name, change in queues.items() if isinstance(queues, dict) else ():
         for field, value in change.items() if isinstance(change, dict) else ():
@@ -116,7 +116,7 @@ def suppose(state: ClusterState, asked: WhatIf) -> list[str]:
 
 
 def there_is(kind: str, name: str, known: Mapping[str, Any]) -> str:
-    """What to say of a name that nothing has; nothing if something has it."""
+    """The message about a name without an object; empty if an object has it."""
     if name in known:
         return ""
     near = nearest(name, known)

@@ -41,7 +41,7 @@ class PluginRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueSetting(msgspec.Struct, frozen=True, kw_only=True):
-    """What a queue's object says, as it is written there."""
+    """The content of a queue's object, as written there."""
 
     queue: str
     weight: int

@@ -1,8 +1,8 @@
-"""What somebody may see of an answer. What he may not is taken out here, and nowhere else.
+"""Filter an answer by the caller's permissions. This is the only place that does so.
 
-Names of things in a namespace are for those who may read jobs there; names of nodes for those who may list nodes; how a
-queue stands, which adds up what all namespaces hold, for those who may read queues. A job's own place, and the limits
-that it was refused by, are its owner's to know: they stand in its conditions too.
+Callers who may read jobs in a namespace see its names. Callers who may list nodes see names of nodes. Callers who may
+read queues see the sums of queues, which add up all namespaces. A job's own place, and the limits that it was refused
+by, are its owner's to know: they stand in its conditions too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WORDS: Final = re.compile(rf"(?<![-a-zA-Z0-9./])(?:({_NAME})/)?({_NAME})(?![-a-
 
 @dataclass(frozen=True, slots=True)
 class VisibleNames:
-    """What there is in the cluster."""
+    """The objects of the cluster."""
 
     namespaces: frozenset[str] = frozenset()
     nodes: frozenset[str] = frozenset()
@@ -29,7 +29,7 @@ class VisibleNames:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What somebody may see."""
+    """The user's view."""
 
     namespaces: frozenset[str] | None = field(default_factory=frozenset)
     """Those in which he may read jobs; None: all."""
@@ -70,7 +70,7 @@ class _Hidden:
         self._met: set[str] = set()
 
     def told(self) -> list[str]:
-        """What was left out, in words."""
+        """The removed parts, in words."""
         rights = {OTHERS: "names of other namespaces' jobs", A_NODE: "names of nodes: needs the right to list nodes"}
         return [text for what, text in rights.items() if what in self._met]
 

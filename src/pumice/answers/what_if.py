@@ -1,4 +1,4 @@
-"""What if: the next cycle is decided twice, as things are and as they would be, and the two are compared."""
+"""A what-if: the next cycle is decided twice, as things are and as they would be, and the two are compared."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ from pumice.subprocess_runner import IsolatedProcess, NotInTime
 from pumice.words import counted
 
 Fate = Literal["runs", "starts", "grows", "promised", "waits", "evicted"]
-"""What the next cycle does to a job: nothing, for it has its places; gives it the places that it needs to start; more
-pods; room that is being released; lets it wait; takes pods from it."""
+"""The effect of the next cycle on a job: none, because it has its places; the places that it needs to start; more pods;
+room that is being released; a wait; lost pods."""
 MOST_PLAYED: Final = 2000
 """Waiting jobs of which it is said when they start, the first in order."""
 NOT_ASKED = "extenders are not asked: both sides are decided without them"
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """What the next cycle decides."""
+    """The decisions of the next cycle."""
 
     fates: dict[str, Fate]
     """Job -> what becomes of it."""
     evicted: list[Evicted]
     standings: list[Standing]
     scene: Scene
-    """The cluster after it, to be played forward, with those who wait of whom it is said when they start."""
+    """The cluster after it, to be played forward, with the pending jobs whose start is asked for."""
 
 
 class BothSides(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,12 +65,12 @@ class BothSides(msgspec.Struct, frozen=True, kw_only=True):
     queue_of: dict[str, str]
     """Job -> its queue."""
     changes: list[str]
-    """What is supposed, in words."""
+    """The supposition, in words."""
     assumes: list[str]
 
 
 def play_sides(saved: SavedCycle, objects: Iterable[AnyObject], asked: WhatIf, registry: Registry) -> BothSides:
-    """Decide both, on a cluster of these *objects*. What a plugin keeps outside ``ssn.memory`` is its own matter.
+    """Decide both, on a cluster of these *objects*. A plugin must itself restore data outside ``ssn.memory``.
 
     :raises InvalidInput: what is supposed cannot be.
     :raises InvalidConf: the conf cannot be used.
@@ -106,7 +106,7 @@ def _other_conf(text: str, own: SchedulerConf, registry: Registry) -> SchedulerC
 
 
 def without_extenders(conf: SchedulerConf, registry: Registry) -> SchedulerConf:
-    """A conf that asks nobody outside: who supposes one may name any address, and any file."""
+    """A conf that asks no service: a supposed conf may name any address, and any file."""
     names = {name for name, info in registry.plugins.items() if info.build is Extender}
     names |= {alias for alias, name in registry.aliases.items() if name in names}
     if not any(listed.plugin.name in names for listed in conf.listed()):
@@ -154,7 +154,7 @@ def _decided(begun: NextCycle, asked: str) -> Side:
 
 
 def _played(scene: Scene, asked: str) -> list[Waiter]:
-    """The first who wait, in order, and the one that is asked about: no more are handed from process to process."""
+    """The first pending jobs, in order, and the job of the question: no more are passed between processes."""
     rest = (waiter for waiter in scene.waiters[MOST_PLAYED:] if waiter.job == asked)
     return [*scene.waiters[:MOST_PLAYED], *rest]
 
@@ -166,7 +166,7 @@ _one = threading.Lock()
 
 
 class NotNow(PumiceError):
-    """Somebody else's what-if is being answered."""
+    """A what-if of another caller is being answered."""
 
     retryable = True
 
@@ -243,7 +243,7 @@ class BeforeAfter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SupposedStart(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of a job on one side."""
+    """The fate of a job on one side."""
 
     fate: Fate
     """In the next cycle."""
@@ -272,10 +272,10 @@ class QueueStandings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WhatIfAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What would be decided otherwise, and who would start sooner or later."""
+    """The changed decisions, and jobs that would start sooner or later."""
 
     changes: list[str]
-    """What is supposed, in words."""
+    """The supposition, in words."""
     starting: BeforeAfter
     """Jobs that the next cycle starts."""
     waiting: BeforeAfter
@@ -421,7 +421,7 @@ _FATES: Final = {
 
 
 def fares(start: SupposedStart) -> str:
-    """What becomes of a job on one side."""
+    """The fate of a job on one side."""
     if start.fate != "waits":
         return _FATES[start.fate]
     if start.verdict == "never":
@@ -440,7 +440,7 @@ def summary(answer: WhatIfAnswer) -> str:
 
 
 def counts(answer: WhatIfAnswer) -> Iterator[tuple[str, int, int]]:
-    """What is counted on both sides: in words, as it is, as it would be."""
+    """The counts of both sides, in words: as it is, as it would be."""
     yield "jobs that the next cycle starts", answer.starting.before, answer.starting.after
     yield "jobs that wait after it", answer.waiting.before, answer.waiting.after
     yield "pods that it evicts", answer.evicted.before, answer.evicted.after
@@ -459,7 +459,7 @@ def shares(standings: QueueStandings) -> Iterator[tuple[str, Share | None, Share
 
 @dataclass(frozen=True, slots=True)
 class WhatIfQuestion:
-    """What is supposed, and all that decides the next cycle at the instant at which it was asked."""
+    """The supposition, and all inputs of the next cycle at the instant of the question."""
 
     asked: WhatIf
     instant: SavedCycle
@@ -470,10 +470,10 @@ class WhatIfQuestion:
     source: Source = "scheduler"
 
     def answer(self, *, apart: bool = True) -> WhatIfAnswer:
-        """What would differ; *apart*: decided in a process of its own, in a time that is bounded.
+        """The differences; *apart*: decided in a process of its own, in bounded time.
 
-        :raises InvalidInput: what is supposed cannot be.
-        :raises PumiceError: nobody answers now.
+        :raises InvalidInput: the supposition is impossible.
+        :raises PumiceError: no scheduler answers now.
         """
         begun = time.perf_counter()
         decide = play_apart if apart else play_sides

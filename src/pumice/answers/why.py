@@ -23,11 +23,11 @@ class WhyAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """When it will likely start; None where nobody can say."""
     source: Source = "scheduler"
     unseen: list[str] = []
-    """What could not be looked at, and why."""
+    """The parts that could not be looked at, and why."""
 
 
 class TriedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """What would become of one job in the next cycle."""
+    """The result of one job in the next cycle."""
 
     job: str
     queue: str
@@ -66,7 +66,7 @@ class QueueEffect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TryAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What would be decided if these jobs were there and nothing else happened."""
+    """The decisions if these jobs existed and nothing else happened."""
 
     jobs: list[TriedJob]
     evicted: list[Evicted]

@@ -40,7 +40,7 @@ class Pumice(LazyGroup):
 
 
 def missing_extra(command: str, exc: ModuleNotFoundError) -> MissingExtra | None:
-    """What to install if the module belongs to an extra: the one of the command, where several have it."""
+    """The extra to install for the module: that of the command, if several have it."""
     from pumice.cli.commands import extras_with
 
     extras = extras_with(exc.name or "")
@@ -51,7 +51,7 @@ def missing_extra(command: str, exc: ModuleNotFoundError) -> MissingExtra | None
 
 
 def one_line(exc: PumiceError) -> str:
-    """What went wrong, in one line."""
+    """The error, in one line."""
     from pumice.config import InvalidConf
 
     text = " ".join(str(exc).split())

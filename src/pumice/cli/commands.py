@@ -136,7 +136,7 @@ class CommandEntry:
     where: str
     """``module:attribute``: a function, or a Typer of several commands."""
     summary: str
-    """What it does, in the list of commands: at most `SUMMARY` characters."""
+    """Its summary in the list of commands: at most `SUMMARY` characters."""
     cls: str = ""
     """The attribute with the class of the command, if it has one of its own."""
     section: str = ""
@@ -195,7 +195,7 @@ class LazyGroup(TyperGroup):
         return list(self.entries)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """What lists of commands show of one."""
+        """The lists of commands show this of a command."""
         entry = self.entries.get(cmd_name)
         return TyperCommand(entry.name, help=entry.summary, short_help=entry.summary) if entry else None
 

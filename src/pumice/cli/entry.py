@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def _main() -> None:
-    """Run the command line. Who reads its output through a pipe may stop reading: that is no failure."""
+    """Run the command line. A reader of the output through a pipe may stop reading: that is no failure."""
     if sys.argv[1:] == ["--version"]:  # scripts ask for it, and need no parser
         from importlib.metadata import version
 
@@ -57,7 +57,7 @@ def _main() -> None:
 
 
 def _write_nowhere() -> None:
-    """What is still buffered goes nowhere."""
+    """Buffered output is dropped."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 

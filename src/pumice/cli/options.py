@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class WrongUsage(InvalidInput):
-    """What was written on the command line breaks a rule, whatever the files say."""
+    """A value on the command line breaks a rule, whatever the files say."""
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def reading(option: str) -> Iterator[None]:
 
 
 def web_address(url: str | None) -> str | None:
-    """What an option or argument that says whom to ask must be.
+    """The form of an option or argument that names an address to ask.
 
     :raises WrongUsage: it is not.
     """
@@ -67,7 +67,7 @@ class Aside:
 
 
 def put_aside() -> None:
-    """From now on, what is printed by whoever does not know better goes to stderr."""
+    """Send all later output that is printed elsewhere to stderr."""
     if not isinstance(sys.stdout, Aside):
         sys.stdout = Aside(sys.stdout)
 
@@ -122,7 +122,7 @@ PluginsDirOption = Annotated[
 
 
 def registry_with(plugins_dir: Path | None) -> Registry:
-    """What exists: built in, installed, and in the directory if one is given; what is passed by there is noted."""
+    """The registry: built in, installed, and from the directory if one is given; skipped files there are noted."""
     from pumice.cli import render
     from pumice.framework.registry import default_registry
 
@@ -138,7 +138,7 @@ def registry_with(plugins_dir: Path | None) -> Registry:
 
 
 def lines_of(exc: PluginLoadError) -> Sequence[str]:
-    """What is wrong with plugins, a line for each mistake."""
+    """The problems of plugins, a line for each mistake."""
     return exc.problems if isinstance(exc, BrokenPlugins) else [str(exc)]
 
 
@@ -156,7 +156,7 @@ def load_conf(path: Path | None, registry: Registry, compat: str | None = None) 
 
 
 def host_and_port(text: str | None) -> str | None:
-    """What an option that says where to listen must be.
+    """The form of an option that names an address to listen on.
 
     :raises WrongUsage: it is not.
     """
@@ -180,7 +180,7 @@ WatchedNames = Annotated[
     ),
 ]
 WATCHED = ("volcano", "pumice")
-"""Whose pods are looked at by who stands beside a scheduler."""
+"""The schedulers whose pods are looked at by commands beside a scheduler."""
 
 
 def seconds(option: str, text: str, *, days: bool = False) -> float:

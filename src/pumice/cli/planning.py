@@ -47,7 +47,7 @@ _FAIL = re.compile(r"(\d+)@(.+)")
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """What the command line says."""
+    """The values of the command line."""
 
     goal: str | None
     vary: str | None
@@ -199,7 +199,7 @@ def _say_goal(goal: Goal, after: Mapping[int, Played]) -> None:
 
 
 def _worded(variant: Variant) -> str:
-    """What is changed, as the name of a column."""
+    """The change, as the name of a column."""
     parts = [f"load × {variant.load:g}"] if variant.load != 1 else []
     if variant.failure is not None:
         parts.append(f"{variant.failure.count} of {variant.failure.group} fail")

@@ -106,7 +106,7 @@ def _play(scenario: SimScenario, registry: Registry, files: Files, wanted: Study
 
 
 def _log(path: Path | None) -> AbstractContextManager[TextIO | None]:
-    """Where what happens is written line by line, if anywhere."""
+    """The file for events, line by line, if any."""
     return nullcontext() if path is None else io.TextIOWrapper(open_output("--log", path), encoding="utf-8")
 
 
@@ -230,7 +230,7 @@ def _named(found: list[tuple[Path, RunRecord]]) -> list[RunRecord]:
 
 
 def _differences(runs: list[RunRecord]) -> list[str]:
-    """What is not the same in all runs though it should be: scenario, inputs, version."""
+    """The differences between runs that should agree: scenario, inputs, version."""
     first = runs[0]
     said: dict[str, None] = {}
     for run in runs[1:]:

@@ -26,7 +26,7 @@ _FEW = 8
 
 
 class PluginTask(StrEnum):
-    """What the command does."""
+    """The effect of the command."""
 
     NEW = "new"
     LIST = "list"

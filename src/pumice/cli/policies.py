@@ -99,7 +99,7 @@ def run_until_told(application: Any, settings: dict[str, Any], sockets: list[soc
 
 
 def url_of(listening: socket.socket, *, tls: bool = False) -> str:
-    """Where a socket listens, as callers write it."""
+    """The address of a socket, as callers write it."""
     host, port = listening.getsockname()[:2]
     return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 

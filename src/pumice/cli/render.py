@@ -30,7 +30,7 @@ LONGEST_WORD: Final = 28
 READABLE: Final = 32
 """Characters of running text in a line, before a column that can be spared goes."""
 SAYS_NOTHING: Final = frozenset(("", "0", "-", "–"))
-"""Cells for which nobody misses a column."""
+"""Cells without content, for which a column can be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ PIPE_WIDTH = 240
 TEXT_WIDTH = 120
 """The most columns that running text takes."""
 _IN_JSON: Final = {code: f"\\u{code:04x}" for code in OBEYED if code >= 0x7F}
-"""What JSON may hold as it is, and some terminals obey."""
+"""Characters that JSON may hold as they are, and some terminals obey."""
 
 
 @cache
@@ -191,9 +191,8 @@ def table(
 ) -> None:
     """Print a table. Numbers stand to the right; *text* is the column of running text, if there is one.
 
-    In a terminal that is too narrow, columns in *spare* are left out (those that say nothing first; what else is left
-    out is said), *names* are cut so that they still differ, and cells in *wrap* are broken between words. A pipe gets
-    everything.
+    In a narrow terminal, columns in *spare* are left out (empty ones first; other ones with a note). *names* are cut so
+    that they still differ, and cells in *wrap* are broken between words. A pipe gets everything.
     """
     from rich import box
     from rich.table import Table

@@ -40,7 +40,7 @@ HorizonOption = Annotated[
     str | None, typer.Option("--horizon", metavar="TIME", help="End the run at this simulated time: 90m, 12h, 3d.")
 ]
 MOST_PROCESSES = 1024
-"""Of one study on one machine: a number with too many digits must not take the machine with it."""
+"""The limit of one study on one machine: a number with too many digits must not take the machine with it."""
 SeedOption = Annotated[
     int | None, typer.Option("--seed", metavar="N", help="Other random draws than the scenario's own.")
 ]
@@ -356,7 +356,7 @@ def report(
 
 
 class TraceKind(StrEnum):
-    """What a trace can be made of."""
+    """The possible sources of a trace."""
 
     HISTORY = "history"
     SWF = "swf"

@@ -55,7 +55,7 @@ class StatusKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What stands in a cluster at one instant."""
+    """The content of a cluster at one instant."""
 
     now: float
     jobs: list[JobRow]

@@ -1,4 +1,4 @@
-"""What the commands that play share: the files they write, many seeds, rules for CI."""
+"""The common parts of commands that play: the files they write, many seeds, rules for CI."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def varied_confs(scenario: SimScenario, confs: dict[str, SchedulerConf], vary: l
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What a command leaves behind, each where it is wanted."""
+    """The outputs of a command, each in its file."""
 
     report: Path | None = None
     record: Path | None = None
@@ -282,7 +282,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class StudyOptions:
-    """What the command line says about seeds, processes and rules."""
+    """The command line's seeds, processes and rules."""
 
     seed: int | None = None
     seeds: str | None = None
@@ -299,7 +299,7 @@ class StudyOptions:
         return self.seeds is not None or self.split is not None or self.until_sure is not None
 
     def as_bundled(self) -> dict[str, Any]:
-        """What a bundle says of them."""
+        """The bundle's description of them."""
         names = ("seed", "seeds", "split", "until_sure", "primary")
         return {name: getattr(self, name) for name in names}
 

@@ -39,7 +39,7 @@ _GIB = 1 << 30
 
 
 def short(amounts: Mapping[str, Number]) -> str:
-    """What a task or queue has, in a few words: ``4 gpu, 16 cpu, 64Gi``; the pod slot is left out."""
+    """The amounts of a task or queue, in a few words: ``4 gpu, 16 cpu, 64Gi``; the pod slot is left out."""
     parts = []
     for name, amount in sorted(amounts.items(), key=lambda item: ("/" not in item[0], item[0])):
         if name == "pods" or not amount:
@@ -158,7 +158,7 @@ def _asks(job: Job) -> str:
 
 
 def _asks_for(task: Task) -> str:
-    """What a task asks for; a share of GPUs, which an annotation says, first."""
+    """The requests of a task; a share of GPUs, which an annotation says, first."""
     shared, rest = task.klass.gpu, short(task.requests.as_written())
     if shared is None or not any(task.klass.gpu_annotations):
         return rest
@@ -200,7 +200,7 @@ def _waits(waiting: Waiting) -> None:
 
 
 def by(plugin: str) -> str:
-    """Who said it, behind what was said."""
+    """The plugin that said it, behind the text."""
     return f" ({plugin})" if plugin else ""
 
 
@@ -212,7 +212,7 @@ _STOPPED_BY: Final[dict[str, str]] = {
 
 
 def stopped(why: Explanation) -> str:
-    """What stopped a job, in a few words."""
+    """The reason that stopped a job, in a few words."""
     return _STOPPED_BY.get(why.code) or STOPPED[why.stage]
 
 

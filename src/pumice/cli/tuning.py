@@ -30,7 +30,7 @@ _SPLIT = "7d"
 
 @dataclass(frozen=True, slots=True)
 class TuneOptions:
-    """What the command line says."""
+    """The values of the command line."""
 
     over: tuple[str, ...]
     objectives: tuple[str, ...]
@@ -65,7 +65,7 @@ class TuneOptions:
         return part
 
     def occasions(self, scenario: SimScenario) -> tuple[OccasionSplit, SimScenario]:
-        """What candidates are tried on, and what is played there."""
+        """The occasions for candidates, and the workload there."""
         traces = bool(scenario.traces) and not scenario.generators and not scenario.manifests
         if self.split is not None and self.seeds is not None:
             raise typer.BadParameter("say --seeds or --split, not both", param_hint="--split")
@@ -151,7 +151,7 @@ def _write(told: TuningAccount, asked: TuneOptions, report: Path | None, title: 
 
 
 def queues_file(conf: Path) -> Path:
-    """Where weights of queues are written, which a conf cannot hold."""
+    """The file for weights of queues, which a conf cannot hold."""
     return conf.with_name(f"{conf.stem}-queues.yaml")
 
 

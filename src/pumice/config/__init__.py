@@ -1,8 +1,8 @@
-"""What the operator wrote: the scheduler conf, its errors, its traps and what it really means.
+"""The operator's configuration: the scheduler conf, its errors, its traps and its effect.
 
-Lives here: reading Volcano's conf file with positions, reloading it, linting it, explaining it, Go durations.
-Does not live here: what plugins and actions do. What exists is handed in as a ``Catalogue``.
-``lint`` and ``explain`` are imported from their modules.
+Lives here: reading Volcano's conf file with positions, reloading it, linting it, explaining it, Go durations. Does not
+live here: what plugins and actions do. The existing plugins and actions are handed in as a ``Catalogue``. ``lint`` and
+``explain`` are imported from their modules.
 """
 
 from pumice.config.catalogue import ArgumentsInfo, Catalogue, HookInfo, Stop

@@ -1,4 +1,4 @@
-"""What exists, as the conf needs to know it: flags, plugins, actions, and the hooks they are asked at.
+"""The existing flags, plugins and actions, and the points that they are asked at.
 
 The catalogue is filled above this package, from the points table and the registry; nothing here knows a plugin.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ArgumentsInfo:
-    """What a plugin or action reads from its conf entry."""
+    """The arguments that a plugin or action reads from its conf entry."""
 
     names: frozenset[str] = frozenset()
     """Arguments that are read by their exact name."""
@@ -49,7 +49,7 @@ class HookInfo:
     fold: str = ""
     """How the answers of several plugins become one, in words."""
     short_circuit: str = ""
-    """What ends the asking early, in words; empty: what ``stop`` says."""
+    """The condition that ends the questions early, in words; empty: that of ``stop``."""
     stop: Stop = Stop.NEVER
     plugins: frozenset[str] = frozenset()
     """The plugins that register here."""

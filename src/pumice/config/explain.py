@@ -47,7 +47,7 @@ class HookChain:
     """None: it is always on, or the conf is KAI's, which has no flags."""
     fold: str
     ends: str
-    """What ends the asking early, in words."""
+    """The condition that ends the questions early, in words."""
     tiers: tuple[TierChain, ...]
     """Only tiers in which a plugin registers."""
     asked: bool
@@ -176,7 +176,7 @@ def _secret(name: str) -> bool:
 
 
 def _address(url: str) -> str:
-    """An address without who asks there, and without what is handed over."""
+    """An address without user and password, and without parameters."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a real Volcano makes of a conf: what ends its process, what it refuses, what it reads otherwise or not."""
+"""The effect of a conf on a real Volcano: crashes, refusals, and values that it reads otherwise."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _timeout(path: str, value: object) -> Iterator[Hit]:
 
 
 def dead_service(conf: SchedulerConf, _: Catalogue) -> Iterator[Hit]:
-    """What a real Volcano does while the extender's service is down is the opposite of what ``ignorable`` says."""
+    """With a real Volcano and the extender's service down, ``ignorable`` has the opposite effect of its name."""
     for listed in _extenders(conf):
         ignorable = _is_true(listed.plugin.arguments.get("extender.ignorable", False))
         if _verb(listed, "onSessionOpen") and not ignorable:
@@ -202,7 +202,7 @@ RULES: Final[tuple[tuple[str, Check], ...]] = (
 
 
 def lint_for_volcano(conf: SchedulerConf, catalogue: Catalogue) -> list[Finding]:
-    """What a real Volcano makes of *conf*, in the order of the file. Errors: it ends, or does not take the conf."""
+    """The effects of *conf* on a real Volcano, in the order of the file. Errors: it ends, or does not take the conf."""
     findings = [
         Finding(name, hit.severity, hit.path, conf.position(hit.path), hit.message, hit.advice)
         for name, check in RULES

@@ -79,7 +79,7 @@ PARAMETERS: Final[dict[str, type]] = {
     "nodePoolLabelValue": str,
     "schedulerName": str,
 }
-"""What KAI takes as flags; here they may stand in the conf."""
+"""Flags of KAI's scheduler, which may stand in the conf here."""
 UNUSED_PARAMETERS: Final = {
     "scheduleCSIStorage": "the capacity of storage is not looked at",
     "detailedFitErrors": "`pumice why --all` and `pumice why` tell all details",
@@ -89,7 +89,7 @@ UNUSED_PARAMETERS: Final = {
 
 
 def dialect_of(top: ConfTable, given: str) -> str:
-    """Whose conf it is: as it says, else as what only KAI has tells."""
+    """The dialect of a conf: the written one, else the one of its names."""
     if given:
         return given
     if any(key in top.entries for key in (*OWN_KEYS, PARAMETERS_KEY)):
@@ -154,7 +154,7 @@ def default_tier(catalogue: Catalogue) -> Tier:
 
 
 def missing(name: str, dialect: str) -> str:
-    """What is said of a plugin of KAI that a conf of it lists and that is not there; nothing for any other."""
+    """The message about a plugin that a conf of KAI lists and that does not exist; empty for any other."""
     if dialect != "kai" or name not in (*DEFAULT_PLUGINS, "reflectjoborder"):
         return ""
     return f"plugin {name!r} of KAI-Scheduler {WITHOUT_EFFECT.get(name, 'does not exist here, so it is passed by')}"
@@ -169,7 +169,7 @@ def warn_of_switch(reading: Reading, key: str, entry: ConfEntry, path: str) -> b
 
 
 def settings(reading: Reading, top: ConfTable) -> ActionConf | None:
-    """What a conf of KAI sets for all its actions, or None if it sets nothing."""
+    """The settings of a conf of KAI's for all its actions, or None without any."""
     found: dict[str, object] = {}
     checks = {
         PARAMETERS_KEY: _check_parameters,

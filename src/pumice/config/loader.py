@@ -66,7 +66,7 @@ tiers:
   - name: nodeorder
   - name: binpack
 """
-"""What Volcano's Helm chart installs: the default with binpack, and without preemption by gang and drf."""
+"""The conf of Volcano's Helm chart: the default with binpack, and without preemption by gang and drf."""
 
 
 VOLCANO: Final = "Volcano"
@@ -80,7 +80,7 @@ LIMITS: Final = "docs/limits.md#plugins-of-volcano-and-kai-scheduler-that-are-mi
 
 
 def absent_plugin(name: str, whose: str) -> str:
-    """What is said of a conf that names one."""
+    """The message about a conf that names one."""
     return f"{whose}'s plugin {name!r}, not in Pumice: see {LIMITS}; leave it out to go on without it"
 
 
@@ -395,7 +395,7 @@ def _value(table: ConfTable, key: str) -> Tree | None:
 
 
 def _inside(tree: Tree | None, offset: int) -> Position | None:
-    """Where the character *offset* of a scalar stands; where the scalar begins, if that cannot be told."""
+    """The position of character *offset* of a scalar, or the start of the scalar if that is unknown."""
     if isinstance(tree, Scalar) and tree.text_position is not None:
         return Position(tree.text_position.line, tree.text_position.column + offset)
     return tree.position if tree is not None else None
@@ -406,7 +406,7 @@ def _listing(names: Iterable[str]) -> str:
 
 
 class Readable(Protocol):
-    """Where a conf is: a path, or anything else that can be read as one; its text names it in errors."""
+    """The source of a conf: a path, or any object that can be read like one; its text names it in errors."""
 
     def read_bytes(self) -> bytes:
         """The content; an `OSError` says why there is none."""

@@ -19,7 +19,7 @@ from pumice.config.tree import ConfEntry, ConfTable, Reading, Scalar, Sequence, 
 from pumice.errors import shown
 
 CONF_MAP_KEYS: Final = ("volcano-scheduler.conf", "config.yaml")
-"""Where Volcano and KAI keep the conf in a ConfigMap; any other key will do if it is the only one."""
+"""The keys of a ConfigMap for the confs of Volcano and KAI; any other key will do if it is the only one."""
 PLUGIN_PRIORITIES: Final = {
     "predicates": 1900,
     "proportion": 1800,

@@ -1,4 +1,4 @@
-"""What is wrong with a conf, and where."""
+"""The problems of a conf, with their places."""
 
 from __future__ import annotations
 

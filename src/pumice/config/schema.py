@@ -98,7 +98,7 @@ class SchedulerConf:
     positions: Mapping[str, Position] = field(default_factory=dict, compare=False, repr=False)
     """Path -> where its value stands in the file; empty for a conf that was not read from text."""
     dialect: str = "volcano"
-    """Whose conf it is: ``volcano`` or ``kai``."""
+    """The dialect of the conf: ``volcano`` or ``kai``."""
 
     @classmethod
     def of(
@@ -127,7 +127,7 @@ class SchedulerConf:
                 yield Listed(tier_index, f"tiers[{tier_index}].plugins[{index}]", plugin)
 
     def position(self, path: str) -> Position | None:
-        """Where the value at *path* stands, or the nearest thing around it; None if there was no file."""
+        """The position of the value at *path*, or of the nearest value around it; None without a file."""
         while path and path not in self.positions:
             path = path[: max(path.rfind("."), path.rfind("["), 0)]
         return self.positions.get(path)

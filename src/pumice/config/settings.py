@@ -1,7 +1,7 @@
 """Settings of ``pumice run`` and ``pumice controllers``: one YAML file with a version, and a JSON Schema of it.
 
 A value that breaks a rule is refused with its line and column. Durations are text as in Go (``15s``), with days
-(``90d``). What a flag gives wins over the file.
+(``90d``). A flag wins over the file.
 """
 
 from __future__ import annotations

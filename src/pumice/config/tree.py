@@ -24,7 +24,7 @@ class Scalar:
     text: str
     position: Position | None = None
     text_position: Position | None = None
-    """Where the text begins, if it stands in the file letter by letter."""
+    """The start of the text, if the file contains it literally."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def plain(tree: Tree) -> object:
 
 
 def kind(tree: Tree) -> str:
-    """What *tree* is, for a message: ``a list``, ``the text 'x'``, ``the number 5``."""
+    """A description of *tree* for a message: ``a list``, ``the text 'x'``, ``the number 5``."""
     if isinstance(tree, Sequence):
         return "a list"
     if isinstance(tree, ConfTable):

@@ -1,4 +1,4 @@
-"""Who looks at the pages, and what he may see: a token of the cluster, or nobody where only this machine is served."""
+"""The user of the pages and the user's rights: a token of the cluster, or no user if only this machine is served."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Reader(Protocol):
 
     @property
     def name(self) -> str:
-        """What he is called."""
+        """The user's name."""
         ...
 
     async def sight(self, namespaces: Iterable[str]) -> Sight:
-        """What he may see, where there are these namespaces."""
+        """The user's rights, for these namespaces."""
         ...
 
     async def must_submit(self, namespaces: Iterable[str]) -> None:
@@ -44,7 +44,7 @@ class Reader(Protocol):
 
 
 class Local:
-    """Whoever sits at this machine: sees everything."""
+    """The user at this machine: sees everything."""
 
     @property
     def name(self) -> str:
@@ -72,7 +72,7 @@ class SignedIn:
         return self.user.username
 
     async def sight(self, namespaces: Iterable[str]) -> Sight:
-        """What his rights let him see: one question for the whole cluster, else one for each namespace."""
+        """The user's rights to see: one question for the whole cluster, else one for each namespace."""
         whole = await sight_of(self.reviews, self.user, ())
         if whole.namespaces is None:
             return whole
@@ -92,7 +92,7 @@ class PageDoor(Protocol):
     needs_token: bool
 
     async def reader(self, cookie: str) -> Reader | None:
-        """Who shows this cookie; None: nobody who is known."""
+        """The user of this cookie; None: unknown."""
         ...
 
     async def sign_in(self, token: str) -> str:
@@ -131,7 +131,7 @@ class TokenDoor:
         self._tokens: OrderedDict[str, tuple[float, str]] = OrderedDict()
 
     async def reader(self, cookie: str) -> Reader | None:
-        """Who signed in for this cookie, if his token is still good."""
+        """The user who signed in for this cookie, if the token is still good."""
         until, token = self._tokens.get(cookie, (0.0, ""))
         if not token or time.monotonic() > until:
             self.sign_out(cookie)

@@ -114,7 +114,7 @@ class SimulationHolder(StateHolder):
 
 
 class ClusterHolder(StateHolder):
-    """A cluster that is watched, in which somebody else decides: answers are what *assembly* would decide."""
+    """A cluster that another scheduler decides for: answers are what *assembly* would decide."""
 
     def __init__(self, watching: Watching, state: ClusterState, assembly: Assembly) -> None:
         super().__init__()

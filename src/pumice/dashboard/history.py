@@ -1,4 +1,4 @@
-"""What happened, and how the cluster was used, over time: bounded, in memory."""
+"""The changes and the use of the cluster over time: bounded, in memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ClusterChange(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The job, the node, or the digest of the conf."""
     namespace: str = ""
-    """That of the job; nothing for what belongs to the cluster."""
+    """The namespace of the job; empty for objects of the cluster."""
     queue: str = ""
     pods: int = 0
     beneficiary: str = ""
@@ -48,7 +48,7 @@ class UseSample(msgspec.Struct, frozen=True, kw_only=True):
     """Queue -> its largest part of any resource."""
     waiting: dict[str, int]
     fairness: float | None
-    """Jain's index of shares by weight, over queues in which somebody waits; None: fewer than two."""
+    """Jain's index of shares by weight, over queues with pending jobs; None: fewer than two."""
 
 
 class Chronicle:
@@ -63,12 +63,12 @@ class Chronicle:
         self._due = float("-inf")
         self._ready: dict[str, tuple[int, str, str]] | None = None
         self._evictions: dict[str, tuple[str, str, str, str]] = {}
-        """Evictions that were sent, by the pods' UIDs: job, queue, for whom, by which action."""
+        """Evictions that were sent, by the pods' UIDs: job, queue, beneficiary, action."""
         self._nodes: frozenset[str] = frozenset()
         self._conf = ""
 
     def after(self, state: ClusterState, report: CycleReport) -> None:
-        """What a cycle decided, and where the cluster stands; cheap until the next look is due."""
+        """The decisions of a cycle, and the state of the cluster; cheap until the next look is due."""
         for intent in report.intents:
             if isinstance(intent, Evict):
                 job = intent.job or (

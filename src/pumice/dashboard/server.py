@@ -43,11 +43,12 @@ from pumice.errors import PumiceError
 from pumice.sim.job_text import objects_in
 
 FRESH: Final = 2.0
-"""Seconds for which a survey is shown to everybody who asks."""
+"""Seconds for which a survey is shown to every user."""
 SHOWN: Final = 10.0
-"""Seconds for which it is shown to who opens a page, while a new one is taken: that is shown when it is there."""
+"""Seconds for which it is shown for a page that is opened, while a new one is taken; the new one is shown when it is
+done."""
 STILL: Final = 30.0
-"""Seconds for which it is true of a cluster in which nothing happens."""
+"""Seconds for which it is valid in a cluster without changes."""
 WAIT: Final = 15.0
 ROWS: Final = 100
 """Rows of a page."""
@@ -63,7 +64,7 @@ OPERATORS: Final = (
     "the whole cluster."
 )
 _STILL: Final = {"cycle": "one instant, of a saved cycle", "manifests": "one instant, of manifests"}
-"""What is looked at where nothing happens."""
+"""The survey of a cluster without changes."""
 _SOURCES: Final = {"scheduler": "the scheduler", "cycle": "a saved cycle", "manifests": "manifests"}
 _EXAMPLE: Final = """\
 apiVersion: batch.volcano.sh/v1alpha1

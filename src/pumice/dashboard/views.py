@@ -1,4 +1,4 @@
-"""What the pages show: a survey as the caller may see it, numbers as pictures and words, the form of a what-if."""
+"""The content of the pages: a survey filtered for the caller, numbers as pictures and words, the form of a what-if."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         return Counter(row.reason for row in self.jobs if row.waits and row.reason).most_common()
 
     def loans(self) -> list[Loan]:
-        """Who borrows from whom, by resource; the largest part of a resource first."""
+        """Borrowing between queues, by resource; the largest part of a resource first."""
         return loans_of(leaves_of(self.queues or ()))
 
     def fair_in_words(self) -> str:
@@ -69,7 +69,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def seen_by(survey: Survey, sight: Sight) -> View:
-    """What somebody may see. Rows that he may not see are not there, so nothing of them is in any sum."""
+    """The user's view. Rows that he may not see are not there, so nothing of them is in any sum."""
     jobs = [row for row in survey.jobs if sight.namespaces is None or row.namespace in sight.namespaces]
     own: dict[str, Amounts] = {}
     for row in jobs:
@@ -379,7 +379,7 @@ class QueueFields(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SupposedForm(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands in the form."""
+    """The content of the form."""
 
     queues: list[QueueFields]
     hidden: int
@@ -392,7 +392,7 @@ class SupposedForm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def form_of(settings: Iterable[QueueSetting], given: Mapping[str, str]) -> SupposedForm:
-    """The form, with what somebody typed, else with what is set."""
+    """The form, with the user's input, else with the current values."""
     listed = list(settings)
     rows = [
         QueueFields(

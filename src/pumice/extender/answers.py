@@ -1,4 +1,4 @@
-"""What is answered, free of any dialect, and how an answer is read in whatever dialect it was given.
+"""Answers without a dialect, and how an answer is read in each dialect.
 
 As Go does it: the first JSON value counts, unknown fields are ignored, names match without regard to case, the later
 of two fields wins, ``null`` and a missing field leave the zero value (scores and victims tell them apart).
@@ -61,13 +61,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return said
 
     def named(self) -> Collection[str]:
-        """What it speaks of by name, or by UID; only what was asked about should be there."""
+        """The objects that it names, or their UIDs; only objects of the question should be there."""
         return ()
 
 
 @cache
 def fields_of(answer: type[Answer]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    """What an answer consists of; to find it out takes as long as to read one of a thousand scores."""
+    """The parts of an answer; finding them takes as long as reading one of a thousand scores."""
     return msgspec.structs.fields(answer)
 
 
@@ -199,7 +199,7 @@ class Overused(Answer, frozen=True, kw_only=True):
 
 
 class Error(Answer, frozen=True, kw_only=True):
-    """What went wrong; empty if nothing did."""
+    """The error; empty without one."""
 
     error: str = field(default="", name="errorMessage")
 

@@ -28,12 +28,12 @@ from pumice.model.task import GROUP_ANNOTATION, ROLE_KEY
 from pumice.state.cluster import ClusterState
 
 QUESTIONS: Final = tuple(name for name in VERBS if name != p.BIND.name)
-"""What is asked, in the order of a session. ``bind`` is left out: it would bind."""
+"""The questions, in the order of a session. ``bind`` is left out: it would bind."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerbCheck:
-    """What became of one verb: ``ok``, ``absent`` (404), ``warning`` or ``failed``, and why."""
+    """The result of one verb: ``ok``, ``absent`` (404), ``warning`` or ``failed``, and why."""
 
     verb: str
     outcome: str
@@ -124,7 +124,7 @@ def _cluster() -> ClusterState:
 
 
 def _things(verb: Verb[Any]) -> dict[str, Any]:
-    """What a question of *verb* may be about, by the name of the part."""
+    """The possible objects of a question of *verb*, by the name of the part."""
     state = _cluster()
     waiting, running = (state.tasks[f"check-uid-{n}"] for n in (0, 1))
     nodes, job, queue = [state.nodes[name] for name in sorted(state.nodes)], *state.jobs.values(), state.queues["check"]
@@ -184,7 +184,7 @@ def need_snapshot(server: PolicyServer, verbs: list[str]) -> list[str]:
 
 
 def advice(server: PolicyServer) -> list[str]:
-    """What to say when a policy is served, for who puts it behind a real Volcano; nothing if Volcano asks nothing."""
+    """Advice when a policy is served, for a real Volcano; empty if Volcano asks nothing."""
     verbs = verbs_of(server)
     if not verbs:
         return []

@@ -1,8 +1,8 @@
 """JSON as Go's ``encoding/json`` has it: how it is written, and how what somebody else wrote is read.
 
 Structs keep the order of their fields, maps are sorted (``sorted_map``), whole floats have no fraction, ``< > &`` and
-the two Unicode line separators are escaped. Objects that come from an API server are written in the order they have.
-Of what is read the first value counts, bad UTF-8 is replaced, and names match without regard to case.
+the two Unicode line separators are escaped. Objects that come from an API server are written in the order they have. On
+reading, the first value counts, bad UTF-8 is replaced, and names match without regard to case.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def _asks(extender: ExtenderSession, verb: Verb[Any]) -> Callable[..., Any]:
 
 
 def ask(extender: ExtenderSession, verb: Verb[Any], *things: Any) -> Any:
-    """What the extender says to *verb* about *things*, in the form that its point takes."""
+    """The extender's answer to *verb* about *things*, in the form of its point."""
     failed, asked = FAILED[verb.answer], things[-1]
     if not _concerns(extender, things):
         return failed(NEUTRAL, "")
@@ -264,7 +264,7 @@ class NodeHooks:
     def prioritize(self, task: Task, rows: NodeRows) -> Floats:
         """One call for all candidates.
 
-        :raises Unfit: the extender failed and that may not be ignored. Where answers are kept, minus infinity instead.
+        :raises Unfit: the extender failed and that may not be ignored. In kept answers, minus infinity in its place.
         """
         extender, verb = self._extender, p.PRIORITIZE
         if not extender.tasks.concerns(task):
@@ -434,8 +434,8 @@ class BindRefused(PumiceError):
 class ExtenderBinder:
     """Binds pods through an extender. A bind may be sent twice, so the service must take the second as done.
 
-    Where nobody knows whether a bind happened (a time-out, a lost connection), the cluster is asked with *read_back*
-    (what was to be bound -> the node that the pod has, empty if none); without it the bind is simply sent once more.
+    If the result of a bind is unknown (a time-out, a lost connection), *read_back* asks the cluster (intended bind ->
+    the node of the pod, empty if none). Without it the bind is sent once more.
     """
 
     def __init__(self, name: str, caller: Caller, writer: QuestionWriter, wants: Callable[[Task], bool]) -> None:
@@ -468,7 +468,7 @@ class ExtenderBinder:
             raise BindRefused(text, retryable=False)
 
     def _again(self, intent: Bind, body: bytes) -> str:
-        """What became of a bind whose answer was lost."""
+        """The result of a bind whose answer was lost."""
         if self.read_back is not None and self.read_back(intent) == intent.node:
             return ""
         try:

@@ -18,7 +18,7 @@ A_co = TypeVar("A_co", bound=Answer, covariant=True)
 
 
 class PartKind(StrEnum):
-    """What a part of a question is."""
+    """The kind of a part of a question."""
 
     __hash__ = str.__hash__  # Enum's own is written in Python, and parts are looked up for every question
     TASK = "Task"
@@ -41,7 +41,7 @@ class MessagePart:
 
 
 class VerbOutcome(Enum):
-    """What a call without a usable answer is taken for. NO: refused, not ready, overused, nobody may go."""
+    """The replacement for a call without a usable answer. NO: refused, not ready, overused, nobody may go."""
 
     NO = "no"
     YES = "yes"
@@ -88,7 +88,7 @@ class Verb(Generic[A_co]):
         return self.name
 
     def outcome(self, *, ignored: bool, volcano: bool) -> VerbOutcome:
-        """What a failed call is taken for."""
+        """The replacement for a failed call."""
         failed, neutral = self.as_volcano if volcano and self.as_volcano else (self.failed, self.ignored)
         return neutral if ignored else failed
 

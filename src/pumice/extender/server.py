@@ -37,7 +37,7 @@ _LATER: Final = (b"retry-after", b"1")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What an operator may set.
+    """The settings of an operator.
 
     :raises InvalidInput: an unknown verb or dialect, or a limit that is none.
     """

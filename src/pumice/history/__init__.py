@@ -1,1 +1,1 @@
-"""What happened to every job of a cluster, written as it happens, line by line, and read again."""
+"""The history of every job of a cluster: written line by line as it happens, and read again."""

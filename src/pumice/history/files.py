@@ -36,7 +36,7 @@ _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
 class Folder:
-    """Writes to a folder, one file at a time. What fails there is logged and counted, and raises nothing."""
+    """Writes to a folder, one file at a time. A failure there is logged and counted, and raises nothing."""
 
     def __init__(
         self,

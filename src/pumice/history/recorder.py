@@ -1,4 +1,4 @@
-"""What a job asks for, as a history tells it: room in numbers, and whether it asks for more than room."""
+"""The requests of a job in a history: room in numbers, and whether it asks for more than room."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MEMO = "history"
 
 
 def pods_of(klass: TaskClass) -> Pods:
-    """What one pod of a class asks for."""
+    """The requests of one pod of a class."""
     known: Pods | None = klass.memo.get(_MEMO)
     if known is None:
         gpu, requests = klass.gpu, klass.requests
@@ -91,7 +91,7 @@ _OF_QUEUE = ("weight", "capability", "deserved", "guarantee", "priority", "paren
 
 
 class Paper(Protocol):
-    """What a history is written on."""
+    """The output of a history."""
 
     @property
     def wants_another(self) -> bool: ...
@@ -109,7 +109,7 @@ class _Stay:
         self.job, self.name, self.uid = job, task.name, task.uid
         self.pods = pods_of(task.klass)
         self.node = ""
-        """Where it holds room."""
+        """The nodes on which it holds room."""
         self.running = self.evicting = self.ended = False
 
 
@@ -171,7 +171,7 @@ class Historian:
             self._guarded(self._decided, intents)
 
     def rest(self) -> None:
-        """Nobody decides here for now: another replica does, and writes its own history."""
+        """This replica does not decide for now: another one does, and writes its own history."""
         if self._begun:
             self._begun = False
             self._paper.close_file()
@@ -451,7 +451,7 @@ class Historian:
 
 
 def _node_line(node: Node, now: float) -> lines.NodeLine:
-    """What a node offers, less what pods of others hold there."""
+    """The amounts that a node offers, less what pods of others hold there."""
     offered = node.allocatable
     others = [task.requests for task in node.tasks.values() if not task.job_key]
 

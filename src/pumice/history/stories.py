@@ -187,7 +187,7 @@ class _Teller:
             self._close_unseen()
 
     def _close_unseen(self) -> None:
-        """What a new file does not name ended while nobody wrote."""
+        """An object that a new file does not name ended while no history was written."""
         for key, story in self._unseen.items():
             if self._open.get(key) is story:
                 self._forget(story, self._checked)

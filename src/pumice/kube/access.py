@@ -18,7 +18,7 @@ from pumice.kube.client import KubeClient
 
 T = TypeVar("T")
 KNOWN: Final = 60.0
-"""Seconds for which a token that is good is taken for good."""
+"""Seconds for which a good token counts as good."""
 UNKNOWN: Final = 5.0
 """The same for one that is not."""
 RIGHTS: Final = 30.0
@@ -29,7 +29,7 @@ _ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 class KnownUser(msgspec.Struct, frozen=True):
-    """Somebody whom the API server knows."""
+    """A user that the API server knows."""
 
     username: str = ""
     uid: str = ""
@@ -78,7 +78,7 @@ _ACCESS_REVIEW = msgspec.json.Decoder(_AccessReview)
 
 @dataclass(slots=True)
 class _Kept(Generic[T]):
-    """What was found out, until a time; the oldest is forgotten first."""
+    """Results with an expiry; the oldest is forgotten first."""
 
     values: OrderedDict[Any, tuple[float, T]] = field(default_factory=OrderedDict)
 
@@ -134,7 +134,7 @@ class Reviews:
             raise Unauthorized(403, f"{user.username} may not {right}")
 
     async def user(self, token: str) -> KnownUser | None:
-        """Whose token it is; None if it is nobody's.
+        """The token's user; None if it is invalid.
 
         :raises PumiceError: the API server could not be asked.
         """
@@ -177,24 +177,24 @@ ALL_JOBS: Final = Right("list", VOLCANO, "podgroups")
 NODES: Final = Right("list", "", "nodes")
 QUEUES: Final = Right("get", VOLCANO, "queues")
 EVERYTHING_RIGHTS: Final = (QUEUES, NODES, ALL_JOBS)
-"""What it takes to see everything, as an operator does."""
+"""The rights to see everything, as an operator does."""
 MOST_NAMESPACES: Final = 1000
-"""So many namespaces are asked about for somebody who may not see all; he is told if there are more."""
+"""The number of namespaces that are asked about for a user who may not see all; further ones are reported."""
 _AT_ONCE: Final = 32
 
 
 def job_right(namespace: str) -> Right:
-    """What it takes to read a job."""
+    """The right to read a job."""
     return Right("get", VOLCANO, "podgroups", namespace)
 
 
 def trial_rights(namespace: str) -> tuple[Right, Right]:
-    """What it takes to try a job: the rights to submit it."""
+    """The rights to try a job: those to submit it."""
     return Right("create", VOLCANO, "podgroups", namespace), Right("create", "", "pods", namespace)
 
 
 async def sight_of(reviews: Reviews, user: KnownUser, namespaces: Iterable[str]) -> Sight:
-    """What a user may see, who may read jobs in these namespaces."""
+    """The permissions of a user who may read jobs in these namespaces."""
     everywhere, nodes, queues = await asyncio.gather(*(reviews.may(user, right) for right in (ALL_JOBS, NODES, QUEUES)))
     return Sight(None if everywhere else frozenset(namespaces), nodes, queues)
 

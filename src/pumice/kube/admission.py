@@ -1,4 +1,5 @@
-"""What is told of jobs that are not let in, and of pods that belong to no job: they have nothing else to show."""
+"""Conditions and events of jobs that are not admitted, and of pods that belong to no job: they have nothing else to
+show."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class Admissions:
         self._looked = float("-inf")
 
     def updates(self, report: CycleReport, state: ClusterState) -> list[Intent]:
-        """What to write after a cycle."""
+        """The writes after a cycle."""
         found = list(self._let_in(report, state))
         if 0 <= state.now - self._looked < EVERY:
             return found
@@ -85,7 +86,7 @@ def _says(job: Job, status: str, message: str | None = None) -> bool:
 
 
 def _condition(job: Job, status: str, reason: ReasonCode, text: str) -> list[StatusUpdate]:
-    """What is to be written; a group of Kubernetes' own says it in the one condition that it has."""
+    """The text to write; a group of Kubernetes' own has only one condition for it."""
     condition: dict[str, str] | None = {"type": ADMITTED, "status": status, "reason": reason, "message": text}
     if job.group is not None and job.kind == native.POD_GROUP:
         condition = native.condition(job.group.status.conditions, status, reason, text)
@@ -117,7 +118,7 @@ class Ungrouped:
                     self._nameless.pop(key, None)
 
     def notes(self, state: ClusterState) -> list[Note]:
-        """What to say now. Cost: pods without a group; and all jobs, where one of them has no PodGroup."""
+        """The text now. Cost: pods without a group; and all jobs, where one of them has no PodGroup."""
         self.now = state.now
         if 0 <= state.now - self._looked < EVERY:
             return []

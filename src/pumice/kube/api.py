@@ -1,6 +1,6 @@
 """Answers over HTTP, for callers with a token of the cluster: each as much as the caller may see.
 
-What can be asked is the table of `answers/questions.py`. Every failure is JSON with one field, ``error``.
+The questions are the table of `answers/questions.py`. Every failure is JSON with one field, ``error``.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ async def serve_answers(
 ) -> None:
     """Answer on a socket until cancelled; tokens and rights are asked of the API server of *credentials*.
 
-    What is served *beside* the answers is made with the same reviews.
+    Pages served *beside* the answers use the same reviews.
     """
     async with KubeClient(credentials, connections=16) as client:
         reviews = Reviews(client)

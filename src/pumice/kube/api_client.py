@@ -31,7 +31,7 @@ from pumice.state.cluster import ClusterState
 R = TypeVar("R")
 NAMESPACE: Final = "kube-public"
 NAME: Final = "pumice-answers"
-"""The ConfigMap that says where the scheduler answers; everybody who is signed in may read it."""
+"""The ConfigMap with the scheduler's address; every signed-in user may read it."""
 TRIES: Final = 6
 """A Service has several replicas, of which one answers; so often a new connection is made."""
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
@@ -79,7 +79,7 @@ class AnswersClient:
 
     credentials: Credentials
     server: str = ""
-    """Where the scheduler answers; nothing: where the ConfigMap says."""
+    """The scheduler's address; empty: that of the ConfigMap."""
 
     async def ask(self, question: Question[R], parameters: msgspec.Struct | None = None, body: Any = None) -> R:
         """Return the scheduler's answer.

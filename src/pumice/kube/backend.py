@@ -55,12 +55,12 @@ class ConfMap:
 
     @property
     def resource(self) -> Resource:
-        """Where its namespace's ConfigMaps are."""
+        """The path of its namespace's ConfigMaps."""
         return Resource("ConfigMap", f"/api/v1/namespaces/{self.namespace}", "configmaps")
 
     @property
     def query(self) -> dict[str, str]:
-        """What limits a list or watch to this one: rights on the one object are enough then."""
+        """The limit of a list or watch to this one: rights on the one object are enough then."""
         return {"fieldSelector": f"metadata.name={self.name}"}
 
     def read_bytes(self) -> bytes:
@@ -128,13 +128,13 @@ class BackendSettings:
     node_labels: Sequence[tuple[str, str]] = ()
     """Only nodes that carry one of these labels are seen; all if there are none."""
     election: Election | None = None
-    """Whom we compete with; None: nobody, we lead."""
+    """The competing leader; None: we lead."""
     component: str = "pumice"
     """Our name in events."""
     conf_map: ConfMap | None = None
     """A ConfigMap that is followed beside the cluster."""
     dialect: str = "volcano"
-    """Whose queues and groups are watched: ``volcano`` or ``kai``."""
+    """The dialect of the queues and groups that are watched: ``volcano`` or ``kai``."""
     without: frozenset[str] = field(default_factory=frozenset)
     """Kinds that are not watched."""
     needed: frozenset[str] | None = None
@@ -168,7 +168,7 @@ class KubeBackend(Connection):
         self._beat = time.monotonic()
         """When the event loop last ran."""
         self.outcomes: Outcomes | None = None
-        """Who is told what became of binds and evictions; to be set before the start."""
+        """The observer of binds and evictions; to be set before the start."""
         self.witness: Callable[[Sequence[ClusterEvent]], None] | None = None
         """Is shown what happened as it is handed over, by the thread that takes it."""
         self.lost = threading.Event()
@@ -213,7 +213,7 @@ class KubeBackend(Connection):
 
     @property
     def leader(self) -> str:
-        """Who led when we last looked; nothing if that is not known."""
+        """The leader at the last look; empty if unknown."""
         return self._elector.holder if self._elector is not None else ""
 
     @property
@@ -302,7 +302,7 @@ class KubeBackend(Connection):
             await self._work(self._stopping)
 
     def _preparer(self, writer: ApiWriter, notes: NoteWriter) -> Preparer:
-        """Whoever makes claims ready, with what the watches know."""
+        """The preparation of claims, with the data of the watches."""
 
         def objects(kind: str) -> Mapping[str, AnyObject]:
             return self.reflectors[kind].objects if kind in self.reflectors else {}
@@ -385,7 +385,8 @@ class NotBound(PumiceError):
 
 
 class FollowedCluster:
-    """What an extender server knows its cluster by. ``start`` it, and ``stop`` it at the end; any thread may ask."""
+    """The name by which an extender server knows its cluster. ``start`` it, and ``stop`` it at the end; any thread may
+    ask."""
 
     name = "api-server"
 

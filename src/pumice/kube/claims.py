@@ -102,8 +102,8 @@ class DeviceClaims:
     async def _protected(self, choice: DeviceChoice, protect: Change) -> None:
         """Write the finalizer, if the server takes it.
 
-        The server keeps the parameters of drivers in the bytes that they were sent in, and spells them anew in every
-        patch: if they were sent with spaces, it takes that for a change of the spec. It takes the status all the same.
+        The server keeps the parameters of drivers as the bytes that were sent, and spells them anew in every patch. If
+        they were sent with spaces, it sees a change of the spec. It takes the status all the same.
         """
         try:
             await self._editor.edit(_KIND, choice.claim, protect)
@@ -178,7 +178,7 @@ _PVC: Final = "PersistentVolumeClaim"
 
 
 class VolumeClaims:
-    """Makes claims ready for pods. What the watches know is looked at in *claims*, *volumes*, *nodes* and *pods*.
+    """Makes claims ready for pods. The data of the watches are *claims*, *volumes*, *nodes* and *pods*.
 
     The volume itself is made by its provisioner, and bound by the volume controller, as with kube-scheduler: we say
     which and where, and wait.
@@ -196,7 +196,7 @@ class VolumeClaims:
         self._users: dict[str, set[str]] = {}
         """Claim -> the pods that wait for it, or whose bind is under way."""
         self._written: dict[str, VolumeChoice] = {}
-        """What we wrote for claims that are not bound yet."""
+        """The written data of claims that are not bound yet."""
 
     # -- writing ----------------------------------------------------------------------------------------------------
     async def begin(self, choice: VolumeChoice, bind: Bind) -> int:

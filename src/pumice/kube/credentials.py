@@ -68,7 +68,7 @@ class ExecPlugin(msgspec.Struct, rename="camel"):
 
 
 class UserEntry(msgspec.Struct, rename="kebab"):
-    """What somebody shows the API server."""
+    """The credentials for the API server."""
 
     client_certificate: str = ""
     client_certificate_data: str = ""
@@ -196,7 +196,7 @@ def read_kubeconfig(files: Iterable[Path]) -> Kubeconfig:
 
 
 def content(file: str, data: str, what: str) -> bytes:
-    """What a field holds: its data (base64), else the file that it names, else nothing.
+    """The value of a field: its data (base64), else the file that it names, else nothing.
 
     :raises NoCredentials: neither can be read; names the field.
     """
@@ -224,7 +224,7 @@ def _file(path: Path) -> _File:
 
 
 def _told(value: Any) -> Any:
-    """The value without what is null, which means the same as what is left out."""
+    """The value without nulls, which mean the same as missing values."""
     if isinstance(value, dict):
         return {key: _told(inner) for key, inner in value.items() if inner is not None}
     if isinstance(value, list):
@@ -247,7 +247,7 @@ _VERSIONS = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
 
 
 class Printed(msgspec.Struct, rename="camel"):
-    """What a plugin gives: a token, or a certificate with its key (PEM), or both."""
+    """The output of a plugin: a token, or a certificate with its key (PEM), or both."""
 
     token: str = ""
     client_certificate_data: str = ""
@@ -264,7 +264,7 @@ _CREDENTIAL = msgspec.json.Decoder(_Credential)
 
 
 async def run_exec_plugin(plugin: ExecPlugin, cluster: ClusterEntry, timeout: float = TIMEOUT_S) -> Printed:
-    """Run a plugin and read what it prints. What it says on stderr is for the user.
+    """Run a plugin and read what it prints. Its text on stderr is for the user.
 
     :raises NoCredentials: it cannot be run, fails, takes too long, or prints something else.
     """
@@ -319,7 +319,7 @@ def _read(name: str, version: str, out: bytes) -> Printed:
 
 
 def _request(plugin: ExecPlugin, cluster: ClusterEntry, interactive: bool) -> dict[str, Any]:
-    """What the plugin is told, as the environment variable ``KUBERNETES_EXEC_INFO``."""
+    """The input of the plugin, as the environment variable ``KUBERNETES_EXEC_INFO``."""
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.provide_cluster_info:
         ca = content(cluster.certificate_authority, cluster.certificate_authority_data, "certificate-authority")
@@ -337,7 +337,7 @@ def _request(plugin: ExecPlugin, cluster: ClusterEntry, interactive: bool) -> di
 
 
 MOUNTED = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod finds its account."""
+"""The folder of a pod's account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +355,7 @@ class Access:
     proxy: str = ""
 
     def tls(self) -> ssl.SSLContext:
-        """What connections are made with.
+        """The settings of connections.
 
         :raises NoCredentials: a certificate or key is none.
         """
@@ -393,7 +393,7 @@ def _connection(access: Access) -> tuple[object, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Where credentials come from. ``load`` reads them anew each time: tokens are rotated, certificates renewed."""
+    """The source of credentials. ``load`` reads them anew each time: tokens are rotated, certificates renewed."""
 
     kubeconfig: str | None = None
     context: str | None = None
@@ -477,7 +477,7 @@ def proxy_of(access: Access) -> str:
 
 
 def _authorization(user: UserEntry) -> str:
-    """What a user shows beside a certificate; a file with a token stands above a token."""
+    """The credentials of a user beside a certificate; a file with a token wins over a token."""
     token = content(user.token_file, "", "tokenFile").decode("utf-8", "replace").strip() or user.token
     if token:
         return f"Bearer {token}"

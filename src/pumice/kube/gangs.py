@@ -1,4 +1,4 @@
-"""Gangs whose binding was broken off: those that cannot be completed in time give their room back."""
+"""Gangs whose binding was interrupted: those that cannot be completed in time give their room back."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _PLACED = (S.BOUND, S.RUNNING, S.SUCCEEDED)
 class HalfGangs:
     """Finds gangs that were bound in part, and releases those that stay so for *grace* seconds; 0: never.
 
-    A bind can fail after others of its gang succeeded; the rest is then tried again in every cycle. Where that leads
-    nowhere, for the room went to somebody else or the server refuses one pod, the bound ones would hold their room in
-    vain for ever. A gang that was whole and lost a member later is not touched: that is its controller's matter.
+    A bind can fail after others of its gang succeeded; the rest is then tried again in every cycle. If other pods took
+    the room, or the server refuses one pod, the bound ones would otherwise hold their room in vain for ever. A gang
+    that was whole and lost a member later is not touched: that is its controller's matter.
     """
 
     def __init__(self, grace: float = HALF) -> None:

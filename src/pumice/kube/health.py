@@ -1,4 +1,4 @@
-"""What health, readiness and metrics are asked of: known without whatever serves them."""
+"""The facts behind health, readiness and metrics: independent of the server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """What the endpoints ask. Each may be called from any thread."""
+    """The input of the endpoints. Each may be called from any thread."""
 
     trouble: Callable[[], str]
     """Why we should be started anew; nothing if all is well."""

@@ -1,4 +1,4 @@
-"""What is watched: where the API server keeps each kind, and whether a cluster must have it."""
+"""The watched kinds: where the API server keeps each kind, and whether a cluster must have it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 
 
 class ObjectDecoder(Generic[T]):
-    """Decodes a type. What is nested too deep for a decoder is taken for null, and the rest is read."""
+    """Decodes a type. A value that is nested too deep for a decoder is read as null, and the rest is read."""
 
     __slots__ = ("_decode",)
 
@@ -26,7 +26,7 @@ class ObjectDecoder(Generic[T]):
         self._decode: Any = msgspec.json.Decoder(kind).decode
 
     def decode(self, data: bytes | msgspec.Raw) -> T:
-        """What the data say.
+        """The content of the data.
 
         :raises msgspec.MsgspecError: they are no JSON, or not of the type.
         """
@@ -135,7 +135,7 @@ _KAI: dict[str, Resource] = {
 
 
 def resources_of(dialect: str) -> dict[str, Resource]:
-    """What is watched for a conf of a dialect: in KAI's its own queues and groups stand in the place of Volcano's."""
+    """The watched kinds for a conf of a dialect: KAI's has its own queues and groups in place of Volcano's."""
     if dialect != "kai":
         return RESOURCES
     before = {"Queue": ("Queue", "Topology", "NodeResourceTopology")}  # what jobs refer to is listed before them

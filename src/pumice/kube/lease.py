@@ -1,4 +1,4 @@
-"""Leader election on a Lease. Whoever leads knows until when; past that moment nothing is written."""
+"""Leader election on a Lease. The leader knows until when it leads; past that moment nothing is written."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ _LEASE = msgspec.json.Decoder(_Lease)
 class Elector:
     """Tries to lead, and once it does, goes on leading or says at once that it does not any more.
 
-    Every request is bounded by the time that is left, and the time of a renewal is that of its beginning, so a server
-    that hangs cannot make two lead at once. Expiry of others is judged by our own steady clock, never by theirs.
+    Every request is bounded by the time that is left, and a renewal counts from its beginning. So a server that hangs
+    cannot cause two leaders at once. Expiry of others is judged by our own steady clock, never by theirs.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Elector:
         self._trouble = ""
         """Why the last attempt had no outcome; nothing if it had one."""
         self.holder = ""
-        """Who led when we last looked."""
+        """The leader at the last look."""
 
     def __str__(self) -> str:
         return f"lease {self._election.namespace}/{self._election.name}"

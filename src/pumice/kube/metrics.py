@@ -1,4 +1,4 @@
-"""What a running scheduler measures, in Prometheus' text form, under Volcano's names and our own."""
+"""The metrics of a running scheduler, in Prometheus' text form, under Volcano's names and our own."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ _Series = dict[tuple[str, Labels], float]
 
 
 class Published:
-    """What plugins publish: gauges as they were last, counters and histograms summed over cycles."""
+    """The metrics of plugins: last values of gauges, counters and histograms summed over cycles."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -189,7 +189,7 @@ class Published:
             self._counters[name, ()] = self._counters.get((name, ()), 0.0) + by
 
     def drop(self, gone: Callable[[dict[str, str]], bool]) -> None:
-        """Forget the series whose labels name something that is gone."""
+        """Forget the series whose labels name a deleted object."""
         with self._lock:
             everything: tuple[dict[tuple[str, Labels], Any], ...] = (self._gauges, self._counters, self._histograms)
             for series in everything:

@@ -65,7 +65,8 @@ class Measuring:
 
     # -- deciding ---------------------------------------------------------------------------------------------------
     def environment(self, state: ClusterState) -> dict[str, Any] | None:
-        """What plugins are told: percent per node, of when, and how often; None where the conf asks for nothing."""
+        """The measurements for plugins: percent per node, their time, and the interval; None if the conf asks for
+        none."""
         metrics, last = self._metrics(), self._last
         if not metrics.get("type"):
             return None

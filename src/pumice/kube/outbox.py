@@ -39,7 +39,7 @@ BOUND_WITHIN = (0.1, 0.4, 1.5)
 
 
 class Outcomes(Protocol):
-    """Who is told what became of binds and evictions."""
+    """The observer of binds and evictions."""
 
     def bound(self, uid: str, seconds: float, ok: bool) -> None:
         """A bind was answered after so many seconds."""
@@ -95,7 +95,7 @@ class Outbox:
         self._waiting: set[str] = set()
         """UIDs of binds and evictions that were not begun."""
         self._withdrawn: dict[str, str] = {}
-        """Of those, the ones that are not to be, and why."""
+        """The writes that must not be sent, and why."""
 
     def withdraw(self, whys: Mapping[str, str]) -> None:
         """These binds and evictions, by the pods' UIDs, are not to happen any more; those that were begun go on."""
@@ -328,7 +328,7 @@ class Overtaken:
     """Looks once more at what was handed over, against the newest view of the cluster.
 
     Beside another scheduler, or after a takeover with thousands of binds, seconds pass between a decision and its
-    request. What is found here is withdrawn if it was not sent yet, and decided anew.
+    request. A write in here is withdrawn if it was not sent yet, and decided anew.
     """
 
     def __init__(self) -> None:

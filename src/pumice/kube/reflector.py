@@ -30,7 +30,7 @@ BLIP = 1.0
 
 
 class Outage:
-    """Who waits for the API server. Shared by all that read from it; belongs to one event loop."""
+    """The users of the API server that wait for it. Shared by all that read from it; belongs to one event loop."""
 
     def __init__(self) -> None:
         self._waiting: set[str] = set()
@@ -41,7 +41,7 @@ class Outage:
         return isinstance(trouble, Unreachable) or (isinstance(trouble, ApiRefused) and trouble.retryable)
 
     def began(self, who: str, trouble: Exception) -> None:
-        """Somebody got no answer, or none that helps; the first one is told."""
+        """A request got no answer, or no useful one; the first is reported."""
         if self._waiting:
             log.debug("%s waits too: %s", who, trouble)
         else:
@@ -50,7 +50,7 @@ class Outage:
         self._waiting.add(who)
 
     def ended(self, who: str) -> None:
-        """Somebody got an answer; when nobody waits any more, that is told."""
+        """A request got an answer; when no request waits any more, that is reported."""
         if who not in self._waiting:
             return
         self._waiting.discard(who)
@@ -91,7 +91,7 @@ def give_back() -> bool:
 
 
 class ObjectList(NamedTuple):
-    """What a list said: its version, and its objects without those that cannot be read."""
+    """The result of a list: its version, and its objects without those that cannot be read."""
 
     version: str
     objects: list[AnyObject]
@@ -129,8 +129,8 @@ PAUSE = 0.5
 ABSENT = 60.0
 """How often it is looked whether a kind that the cluster does not have came."""
 DOUBT = 30.0
-"""Seconds for which a kind is not given up that was there, or that exists and may not be read: a server that starts
-refuses for a moment what it allows. As long as that lasts the first list is awaited."""
+"""Seconds for which a kind is not given up that existed before, or that may not be read: a starting server refuses for
+a moment requests that it permits. As long as that lasts the first list is awaited."""
 _BIG = 500
 """Lists with more objects than this, of about a kilobyte each, are taken in with the collector at rest."""
 
@@ -140,7 +140,7 @@ class _Expired(Exception):
 
 
 class EventTargets(Protocol):
-    """Who is told what happened."""
+    """The observer of events."""
 
     def first(self, kind: str, events: Sequence[ClusterEvent]) -> None:
         """The first list of a kind."""
@@ -179,7 +179,7 @@ class Reflector:
         self._backoff = Backoff(0.2, 10.0)
         self._keep = keep
         self._wanted = asyncio.Event()
-        """Somebody wants everything listed anew."""
+        """A caller wants everything listed anew."""
         self._waiting: list[asyncio.Future[None]] = []
         self._is_absent = False
         self.missing = "not listed yet"
@@ -197,13 +197,13 @@ class Reflector:
 
     @property
     def resource(self) -> Resource:
-        """Where the server keeps the kind."""
+        """The path of the kind on the server."""
         return self._resource
 
     async def renew(self) -> None:
         """Return when everything was listed by a request that began after this call; at once for an absent kind.
 
-        What a watch brings may be late by any time; what a list says was so when it was asked for.
+        An event of a watch may be late by any time; a list shows the state at its request.
         """
         if self._is_absent:
             return
@@ -278,7 +278,7 @@ class Reflector:
         del self._waiting[:count]
 
     def _changed_in(self, body: bytes, present: set[str]) -> tuple[str, Iterator[AnyObject]]:
-        """What is not as it was, one by one: a second copy of the cluster, however short, is memory that stays."""
+        """The differences, one by one: a second copy of the cluster, however short, is memory that stays."""
         raw = RAW_LIST.decode(body)
 
         def changed() -> Iterator[AnyObject]:
@@ -441,8 +441,8 @@ class Reflector:
 def _collector_at_rest(wanted: bool, *, stays: bool) -> Iterator[None]:
     """The collector does not pass over what is made within; nor later, where it *stays* for long.
 
-    Only a first list does: freezing keeps for good whatever is there, and after an outage that is full of broken
-    connections which nobody has any more.
+    Only a first list freezes the heap: freezing keeps all objects for good, and after an outage many of them are broken
+    connections.
     """
     if not wanted or not gc.isenabled():
         yield

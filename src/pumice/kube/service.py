@@ -104,7 +104,7 @@ class Service:
         self._backend.inbox.wake()
 
     def answers(self, *, debug: bool = False) -> Probes:
-        """What the HTTP endpoints ask."""
+        """The input of the HTTP endpoints."""
         return Probes(self.trouble, self.unready, self.metrics.text, self.next_cycle if debug else None)
 
     def trouble(self) -> str:
@@ -316,7 +316,7 @@ class Service:
         self._binders.update(session.binds.binders)
 
     def _follow_conf(self) -> None:
-        """Take up a changed conf and changed plugins; say once what is wrong with those that cannot be used."""
+        """Apply a changed conf and changed plugins; report once why some cannot be used."""
         if self._follow is None:
             return
         watchdog = self._loop.watchdog
@@ -359,7 +359,7 @@ class Service:
 
 
 def _historian(state: ClusterState, history: Folder | LearningPaper | None) -> Historian | None:
-    """Who writes down what happens, if that is wanted."""
+    """The history recorder, if wanted."""
     if history is None:
         return None
     from pumice.history.recorder import Historian
@@ -379,7 +379,7 @@ def _settle(wanted: Sequence[Future[bytes]], *, content: bytes = b"", error: Exc
 
 
 def _reason(exc: BaseException) -> str:
-    """What was raised, and where."""
+    """The exception, and its place."""
     frames = traceback.extract_tb(exc.__traceback__)
     where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     return f"{type(exc).__name__}: {exc}{where}"

@@ -72,7 +72,7 @@ def metrics_routes(answers: Probes) -> list[Route]:
 
 
 METRICS = Right("get", path="/metrics")
-"""What a caller must be allowed where metrics are served over TLS."""
+"""The right that a caller of metrics over TLS needs."""
 
 
 async def serve_metrics(

@@ -40,7 +40,7 @@ class QueueStatuses:
         self._looked = float("-inf")
 
     def updates(self, state: ClusterState) -> list[StatusUpdate]:
-        """What to write; nothing for queues whose status says it already, or if it was looked at a moment ago."""
+        """The writes; none for queues with an equal status, or that were looked at a moment ago."""
         if 0 <= state.now - self._looked < EVERY:
             return []
         self._looked = state.now
@@ -99,11 +99,11 @@ class _Why:
     text: str
     again: float
     errors: Mapping[str, FitError]
-    """What is known of single tasks, by UID."""
+    """The known data of single tasks, by UID."""
 
 
 class PodConditions:
-    """What to write into pods that wait: at once when they are new, seldom when only the reason changes."""
+    """The statuses to write into pending pods: at once if they are new, seldom if only the reason changes."""
 
     def __init__(self) -> None:
         self._told: dict[str, tuple[float, int]] = {}
@@ -179,7 +179,7 @@ AT_ONCE = 16
 SLICE = 256
 """Statuses that are written before it is looked what is urgent."""
 GIVES_WAY = 10.0
-"""Seconds for which statuses wait while binds wait too, for a bind is what somebody waits for; then they trickle."""
+"""Seconds for which statuses wait while binds wait too, because binds are more urgent; then they trickle."""
 
 
 class StatusWriter:
@@ -199,7 +199,7 @@ class StatusWriter:
         self._versions = versions if versions is not None else {}
         self._pending: dict[tuple[str, str], dict[str, Any]] = {}
         self._written: dict[tuple[str, str], tuple[dict[str, Any], float, str]] = {}
-        """What was written, when, and to which object of that name."""
+        """The written status, its time, and the object of that name."""
         self._marks: dict[tuple[str, str], dict[str, str | None]] = {}
         """Annotations that are to be written."""
         self._some = asyncio.Event()
@@ -237,7 +237,7 @@ class StatusWriter:
         self._some.set()
 
     def drop(self, kind: str, key: str) -> None:
-        """What waits to be written about an object is out of date."""
+        """A waiting write about an object is out of date."""
         self._pending.pop((kind, key), None)
 
     async def run(self) -> None:
@@ -254,7 +254,7 @@ class StatusWriter:
                 self._forget()
 
     def _due(self) -> dict[tuple[str, str], dict[str, Any]]:
-        """What is to be written now: what is urgent, and a slice of the rest, unless it gives way to binds."""
+        """The writes for now: urgent ones, and a slice of the rest, unless it gives way to binds."""
         pending = self._pending
         room = SLICE
         if self.busy():

@@ -1,6 +1,6 @@
 """A cluster that is watched: an event loop in a thread of its own, which lists, watches and fills an inbox.
 
-This is all that a reader needs. It knows nobody who writes, and its client cannot (`ReadingClient`).
+This is all that a reader needs. It has no writer, and its client cannot write (`ReadingClient`).
 """
 
 from __future__ import annotations
@@ -116,11 +116,11 @@ def calls_for_a_cycle(event: ClusterEvent) -> bool:
 
 log = logging.getLogger("pumice.kube")
 KEPT: Final = ("PodGroup", native.POD_GROUP, "Node", "PersistentVolume", "PersistentVolumeClaim")
-"""Kinds whose objects are kept, so that changes of what nobody reads are no news."""
+"""Kinds whose objects are kept, so that changes of unread fields are no news."""
 
 
 class Connection:
-    """A thread with an event loop in it. Whoever derives from it says in ``_main`` what is done there."""
+    """A thread with an event loop in it. A subclass implements ``_main``."""
 
     def __init__(self, kinds: Iterable[str], resources: Mapping[str, Resource] = RESOURCES) -> None:
         """*resources*: where the server keeps each kind."""
@@ -132,7 +132,7 @@ class Connection:
         self._started = threading.Event()
         self.reflectors: dict[str, Reflector] = {}
         self.failure: BaseException | None = None
-        """What ended it, if it ended by itself."""
+        """The exception that ended it, if it ended by itself."""
 
     def start(self) -> None:
         """Begin to watch.
@@ -146,7 +146,7 @@ class Connection:
 
     @property
     def resources(self) -> list[Resource]:
-        """What is followed, each with its place on the server."""
+        """The followed kinds, each with its path on the server."""
         return [self._resources[kind] for kind in self._kinds]
 
     @property
@@ -206,7 +206,7 @@ class Connection:
 
 
 class Watching(Connection):
-    """Everything of a cluster that decisions depend on, for somebody who only reads."""
+    """All objects of a cluster that decisions depend on, for a reader."""
 
     def __init__(self, credentials: Credentials, *, without: Sequence[str] = (), dialect: str = "volcano") -> None:
         resources = resources_of(dialect)

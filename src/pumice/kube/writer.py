@@ -116,8 +116,8 @@ class RefusalLog:
 class ApiWriter:
     """Sends writes, and carries single intents out. Nothing is sent once *left* says 0, which is said once.
 
-    Overload and lost answers are waited out, and what the server says then is the answer. Who comes again by itself
-    is not *patient*: it is told at once.
+    Overload and lost answers are waited out, and what the server says then is the answer. A write that comes again by
+    itself is not *patient*: it is reported at once.
     """
 
     def __init__(self, client: KubeClient, left: TimeLeft, *, patient: bool = True) -> None:
@@ -240,9 +240,9 @@ class ApiWriter:
     async def bind(self, intent: Bind) -> ApiRefused | None:
         """Bind; returns what the server had against it, if it did not happen.
 
-        The UID goes along, so a pod of the same name is never bound by mistake. Where an answer was lost the bind is
-        sent again, and no refusal of that one says what became of the first: the server may have been started anew,
-        and refuse for a moment what it allowed. The pod alone tells, and as long as it tells nothing the bind may
+        The UID goes along, so a pod of the same name is never bound by mistake. If an answer was lost, the bind is sent
+        again, and a refusal of that one does not tell the result of the first. A server that was started anew may
+        refuse for a moment requests that it permits. The pod alone tells, and as long as it tells nothing the bind may
         still come true.
         """
         _, _, name = intent.pod.rpartition("/")
@@ -445,7 +445,7 @@ async def all_of(requests: Iterable[Coroutine[Any, Any, object]]) -> None:
 
 
 class Hand:
-    """Single requests. What the server refuses is raised, unless it is what was wanted anyway."""
+    """Single requests. A refusal by the server is raised, unless the wanted state is there anyway."""
 
     def __init__(self, writer: ApiWriter) -> None:
         self._writer = writer

@@ -1,4 +1,4 @@
-"""What an agent may say and what it gets back: texts with bounds, and answers bounded and marked as data."""
+"""The arguments of an agent and its answers: texts with bounds, and answers bounded and marked as data."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class ConfsArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GoalArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is wanted, and of which nodes there may be more or fewer."""
+    """The goal, and the group of nodes whose number may change."""
 
     goal: Annotated[
         str,
@@ -164,7 +164,7 @@ def clean(text: str, most: int = MOST_TEXT) -> str:
 
 
 def _full(data: Any) -> Any:
-    """What is empty or not known is left out: it says nothing."""
+    """An empty or unknown value is left out: it says nothing."""
     if isinstance(data, dict):
         kept = {key: _full(value) for key, value in data.items()}
         return {key: value for key, value in kept.items() if value not in (None, "", [], {})}

@@ -1,4 +1,4 @@
-"""Where answers come from: a saved cycle or manifests, or a running scheduler."""
+"""The source of answers: a saved cycle or manifests, or a running scheduler."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class NotKnown(PumiceError):
-    """Nobody here can answer that; says what would help."""
+    """This source cannot answer the question; the text names what would help."""
 
 
 class EvictedPod(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class EvictedPod(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EvictedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job lost to others, the newest first."""
+    """The pods that a job lost to others, the newest first."""
 
     job: str
     pods: int
@@ -62,7 +62,7 @@ class Knowledge(Protocol):
 
 
 class LocalKnowledge:
-    """What a saved cycle or manifests tell, at one instant. One question at a time."""
+    """The knowledge in a saved cycle or manifests, at one instant. One question at a time."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = replace(answers, forecasts=answers.forecasts or Forecasts())
@@ -97,7 +97,7 @@ class LocalKnowledge:
 
 
 class SchedulerKnowledge:
-    """What a running scheduler tells one user, with the user's own token."""
+    """The answers of a running scheduler to one user, with the user's own token."""
 
     def __init__(self, client: AnswersClient, namespace: str) -> None:
         self._client, self._namespace = client, namespace
@@ -120,7 +120,7 @@ class SchedulerKnowledge:
 
 
 def evicted(told: Told | None, job: str, namespace: str) -> EvictedAnswer:
-    """What a history says of the evictions of a job.
+    """The history of a job's evictions.
 
     :raises NotKnown: there is no history.
     """

@@ -87,7 +87,7 @@ class Runbook:
     title: str
     about: str
     words: Mapping[str, tuple[str, bool]]
-    """What it is told -> what that is, and whether it must be said."""
+    """Its arguments -> their meaning, and whether each is required."""
     text: str
 
     def said(self, given: Mapping[str, str] | None) -> str:
@@ -250,7 +250,7 @@ def _no(text: str) -> MCPError:
 
 
 class BoundedLines:
-    """Lines of a stream. One that is too long is not kept: what is handed on in its place is no message."""
+    """Lines of a stream. A message that is too long is not kept: an invalid message is passed on in its place."""
 
     def __init__(self, stream: BinaryIO, most: int = MOST_LINE) -> None:
         self._stream, self._most = stream, most

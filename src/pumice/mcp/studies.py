@@ -1,7 +1,7 @@
 """Questions that are answered by playing: two confs compared, how many nodes a goal needs. In a bounded process.
 
-What is played stands with whoever started the server: scenarios, by their names. A question is given some seconds; what
-was played in them is remembered, so that asking it again goes on.
+The owner of the server decides what is played: scenarios, by their names. A question is given some seconds; what was
+played in them is remembered, so that asking it again goes on.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FIGURES: Final = (
     *("unfinished", "wait.mean", "wait.p95", "jct.mean", "utilisation.gpu", "utilisation.cpu"),
     *("evictions", "lost_gpu_hours", "fairness.share"),
 )
-"""What two confs are compared by."""
+"""The figures by which two confs are compared."""
 NO_SCENARIO: Final = "there is nothing to play here: start with --scenario FILE; `pumice trace` makes one of a history"
 
 
@@ -56,7 +56,7 @@ class ComparedFigure(msgspec.Struct, frozen=True, kw_only=True):
     a: float | None
     b: float | None
     change: float | None
-    """Of times and ratios the part by which it grows (-0.4: 40 % less), else the difference."""
+    """For times and ratios the part by which it grows (-0.4: 40 % less), else the difference."""
     low: float | None
     high: float | None
     """The 95 % interval of the change."""
@@ -77,7 +77,7 @@ class ConfsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     wanted: int
     figures: list[ComparedFigure]
     driven_by: list[str]
-    """Where the difference in waiting comes from, if it is one place."""
+    """The cause of the difference in waiting, if it is one place."""
     notes: list[str]
     assumes: list[str]
     retry_after: float | None = None
@@ -112,7 +112,7 @@ class _Stage(NamedTuple):
     conf: str
     """The name of the configuration."""
     about: Hashable
-    """What it is remembered by."""
+    """The key of the memory."""
 
 
 ReadConf = Callable[[str, Registry, str], SchedulerConf]

@@ -1,4 +1,5 @@
-"""What an agent can ask: a table. A question takes names and texts, no path and no address; none changes anything."""
+"""The questions of an agent: a table. A question takes names and texts, no path and no address; none changes
+anything."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ class Tool:
     name: str
     title: str
     about: str
-    """What it answers, for whoever chooses among the tools."""
+    """A description for the caller who chooses among the tools."""
     arguments: type[msgspec.Struct]
     ask: Callable[[Tools, Any], Awaitable[Any]]
 
@@ -72,7 +73,7 @@ class Tool:
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
-    """What leaves: plain data, and whether it is an answer."""
+    """The output: plain data, and whether it is an answer."""
 
     data: dict[str, Any]
     failed: bool = False

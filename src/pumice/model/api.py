@@ -615,7 +615,7 @@ class Numatopology(_Loose, frozen=True):
 
 
 class NodeResourceTopology(_Object, _Maps, frozen=True):
-    """What the NUMA zones of a node have (``topology.node.k8s.io``); a node's has the node's name."""
+    """The NUMA zones of a node (``topology.node.k8s.io``); the object has the node's name."""
 
     kind_name = "NodeResourceTopology"
     maps: ClassVar[tuple[str, ...]] = ("zones", "attributes")
@@ -638,7 +638,7 @@ KINDS: dict[str, type[_Object]] = {
 
 
 def class_of(kind: str, data: Mapping[str, Any]) -> type[_Object] | None:
-    """What data of a kind are read as, by the API group that they name; None where nothing here reads them."""
+    """The type of each kind by API group; None if no code reads that kind."""
     from pumice.model import kai, native  # which are made of what stands here
 
     return kai.kind_of(kind, data) or KINDS.get(native.kind_of(kind, data))

@@ -1,9 +1,9 @@
-"""Resource names as small integers, each a column in the tables of nodes; those that nobody uses are given back.
+"""Resource names as small integers, each a column in the tables of nodes; unused integers are given back.
 
 Names that code and configuration know have their number for the life of the process (`dim`). A name that an object
-brought (`asked_dim`, `offered_dim`) has it for as long as anybody holds one of its `Dimension` objects: they are the
-keys of every vector, so whatever mentions the name holds it. The number is used for another name only after
-`give_back`, which is called between two cycles.
+brought (`asked_dim`, `offered_dim`) has it while one of its `Dimension` objects is alive: they are the keys of every
+vector, so a vector that mentions the name holds it. The number is used for another name only after `give_back`, which
+is called between two cycles.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TooManyNames(InvalidInput):
 
 
 class _Use:
-    """That a name is in use; it ends with the last dimension that mentions it."""
+    """The mark that a name is in use; it ends with the last dimension that mentions it."""
 
     __slots__ = ("__weakref__",)
 

@@ -1,4 +1,4 @@
-"""What the cluster tells us. A changed object is `Seen`, a removed one `Gone`; outcomes of intents have names."""
+"""The events of the cluster. A changed object is `Seen`, a removed one `Gone`; outcomes of intents have names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class BindFailed(msgspec.Struct, frozen=True):
     uid: str
     message: str
     node: str = ""
-    """Where it was to go. A pod that was sent elsewhere since is not concerned; nothing: wherever it was sent."""
+    """The node that it was sent to. A pod that was sent elsewhere since is not concerned; nothing: wherever it was
+    sent."""
     refused: bool = False
     """Whether the cluster said no, so that the same bind would be refused again."""
 

@@ -1,4 +1,4 @@
-"""What a task asks of GPUs: whole devices, a share of one, or some of its memory, in one form."""
+"""A task's request for GPUs: whole devices, a share of one, or some of its memory, in one form."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class GpuRequest(NamedTuple):
 
 
 def gpu_request(requests: Resources, annotations: Sequence[str | None]) -> GpuRequest | None:
-    """What is asked of GPUs, or None. *annotations*: gpu-fraction, gpu-memory, gpu-fraction-num-devices.
+    """The request for GPUs, or None. *annotations*: gpu-fraction, gpu-memory, gpu-fraction-num-devices.
 
     :raises InvalidInput: a share outside (0, 1), memory or a number of devices that is no positive whole number, or two
         ways of asking at once.

@@ -1,4 +1,4 @@
-"""What we tell the cluster. A backend carries intents out and reports back with events."""
+"""The decisions that the cluster is told. A backend carries intents out and reports back with events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DeviceChoice(msgspec.Struct, frozen=True):
     claim: str
     uid: str = ""
     allocation: dict[str, Any] | None = None
-    """What it gets; None where it has its devices already."""
+    """The devices that it gets; None if it has them already."""
     made: MadeClaim | None = None
     """The claim is one for extended resources. If *uid* is empty, it does not exist yet."""
 
@@ -54,7 +54,7 @@ class Bind(msgspec.Struct, frozen=True):
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     binder: str = ""
     prepare: tuple[Choice, ...] = ()
-    """What must be done for the pod's claims first."""
+    """Preparations for the pod's claims."""
     needed: int = 0
     """How many binds of the job must be possible, or none of this cycle's is to happen; told where there are claims."""
 
@@ -86,7 +86,7 @@ class StatusUpdate(msgspec.Struct, frozen=True):
     key: str
     status: dict[str, Any]
     annotations: dict[str, str | None] = msgspec.field(default_factory=dict)
-    """What is to be noted on the object itself; None: noted no more."""
+    """The text to note on the object; None removes the note."""
 
 
 class Note(msgspec.Struct, frozen=True):

@@ -32,7 +32,7 @@ _PROMISED: Final = (int(S.PIPELINED), STATUS_COUNT)
 
 
 def _ready(counts: list[int]) -> int:
-    """Of tasks counted by status: how many have a place or are done."""
+    """The number of tasks that have a place or are done, from tasks counted by status."""
     return counts[_ALLOCATED] + counts[_BINDING] + counts[_BOUND] + counts[_RUNNING] + counts[_SUCCEEDED]
 
 
@@ -182,7 +182,7 @@ class Job(TaskGroup):
     phase: Final[str]
     """The phase of its PodGroup, or nothing."""
     min_resources: Final[Resources | None]
-    """What the PodGroup says it needs at least; None where it says nothing."""
+    """The minimum of the PodGroup; None if it sets none."""
     sub_jobs: Final[SubJobMap]
     group: Final[PodGroup | None]
     policies: Final[tuple[SubGroupPolicy, ...]]
@@ -190,7 +190,7 @@ class Job(TaskGroup):
     has_topology: Final[bool]
     """Does the job or one of its policies ask for a network topology?"""
     problem: Final[str]
-    """What is wrong with its PodGroup, or nothing; a job with a problem is not scheduled."""
+    """The problem of its PodGroup, or nothing; a job with a problem is not scheduled."""
     left_out: Final[str]
     """Why no action looks at it for now, because a cycle failed while it worked on it; or nothing."""
     in_session: Final[bool]
@@ -255,7 +255,7 @@ class Job(TaskGroup):
         return True
 
     def _kai(self, label: str) -> str | None:
-        """What a label of KAI's says: on the PodGroup, else on a pod, as its pod-grouper would take it over."""
+        """The value of a label of KAI's: of the PodGroup, else of a pod, as its pod-grouper would copy it."""
         if self.labels or self.annotations:
             own = self.labels.get(label, self.annotations.get(label))
             if own is not None:

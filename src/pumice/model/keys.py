@@ -1,7 +1,6 @@
-"""Every annotation and label that is read or written anywhere: who reads another adds it here first.
+"""Every annotation and label that is read or written; code that reads another adds it here first.
 
-Anybody who may create a pod may write these, whatever they like: a test tries each with everything that nobody
-expects.
+Every user who may create a pod may write these. A test tries each with unexpected values.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ RECEIVED_TYPE: Final = "received-resource-type"
 RAY_NODE_TYPE: Final = "ray.io/node-type"
 KUBEFLOW_ROLE: Final = "training.kubeflow.org/job-role"
 MIG_ANNOTATIONS: Final = "nvidia.com/mig-"
-"""What annotations that ask for MIG instances begin with."""
+"""The prefix of annotations that ask for MIG instances."""
 MIG_RESOURCES: Final = "nvidia.com/mig-"
-"""What the names of MIG instances begin with."""
+"""The prefix of the names of MIG instances."""
 MIG_STRATEGY: Final = "nvidia.com/mig.strategy"
 MIG_ENABLED: Final = "node-role.kubernetes.io/mig-enabled"
 RUN_TIME_ANNOTATION: Final = "pumice.dev/run-time"

@@ -1,4 +1,4 @@
-"""A limit that was in somebody's way, with its numbers: what is held, what may be had and why, what is asked for."""
+"""A limit that stops a job, with its numbers: amounts in use, permitted (and by which rule), and requested."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Limit:
     """One resource of which more would be held than may be. Amounts are in whole units, as a manifest writes them."""
 
     of: str
-    """Whose limit it is: ``queue vision``, ``the cluster``, ``ResourceQuota team-a/small``."""
+    """The owner of the limit: ``queue vision``, ``the cluster``, ``ResourceQuota team-a/small``."""
     resource: str
     holds: float
     may_have: float
@@ -49,7 +49,7 @@ class Limit:
 
     @property
     def advice(self) -> str:
-        """What would lift it: the knob to turn, beside waiting."""
+        """The change that would lift it, other than waiting."""
         ends = f"other work of {self.of} ends"
         if not self.may_have and self.bound in (Bound.CLUSTER, Bound.OVERCOMMIT):
             return f"nodes with {self.resource}, of which {self.of} can have none"

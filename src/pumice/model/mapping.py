@@ -105,7 +105,7 @@ NOTHING: Final = Labels()
 def labels_of(written: Mapping[str, str] | None) -> ReadOnlyMap[str, str]:
     """Labels or annotations as they are handed out; equal ones share one object, so that a million pods can have some.
 
-    What nobody has any more is forgotten: in a cluster where jobs come and go, most sets are seen once.
+    An unused set is forgotten: in a cluster with changing jobs, most sets are seen once.
     """
     if not written:
         return NOTHING

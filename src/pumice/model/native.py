@@ -115,7 +115,7 @@ class NativePodGroup(api.PodGroup, frozen=True):
 
 
 class Workload(api._Object, frozen=True):
-    """What groups of one workload are made of. What its annotations and labels say holds for all of them."""
+    """The template of the groups of a workload. Its annotations and labels hold for all of them."""
 
     kind_name = WORKLOAD
     namespaced = True

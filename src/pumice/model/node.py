@@ -19,7 +19,7 @@ Amounts = npt.NDArray[np.int64]
 
 
 class DeviceColumns(Protocol):
-    """What a node reads of the table of GPU devices."""
+    """The part of the table of GPU devices that a node reads."""
 
     def held_on(self, row: int, request: GpuRequest | None = None, extra: int = 0) -> list[int]:
         """Thousandths that tasks hold of each device of a node; with *extra* more such requests."""
@@ -38,7 +38,7 @@ class LedgerCells:
 
 
 class NodeColumns(Protocol):
-    """What a node reads of the node table: ledgers by resource and row."""
+    """The part of the node table that a node reads: ledgers by resource and row."""
 
     idle: Amounts
     releasing: Amounts
@@ -81,7 +81,7 @@ class LedgerRow(Resources):
 
 
 _UNSEEN: Final = NodeObject()
-"""What a node is before its object was taken over."""
+"""A node before its object is applied."""
 
 
 class Node(Sealed):
@@ -102,9 +102,9 @@ class Node(Sealed):
     row: Final[int]
     """Its row in the node table."""
     allocatable: Final[Resources]
-    """What tasks can have in all."""
+    """The amounts that tasks can have in all."""
     capacity: Final[Resources]
-    """What the machine has."""
+    """The amounts of the machine."""
     idle: Final[Resources]
     """Free now. Negative where a node is over-committed."""
     used: Final[Resources]
@@ -128,7 +128,7 @@ class Node(Sealed):
 
     @property
     def future_idle(self) -> Resources:
-        """Free once everything that is being released is gone, less what is promised."""
+        """The free amount when every release is done, less reservations."""
         t, r = self._table, self.row
         return Resources({d: int(t.idle[d, r] + t.releasing[d, r] - t.pipelined[d, r]) for d in self._dims})
 

@@ -14,7 +14,7 @@ from pumice.errors import InvalidInput, shown
 _LONGEST: Final = 1000
 """Characters of a pattern that anybody writes by hand."""
 _MOST_MEMORY: Final = 1 << 20
-"""Of a compiled pattern: some 40,000 states. One that needs more is refused after some 5 ms."""
+"""The size of a compiled pattern: some 40,000 states. One that needs more is refused after some 5 ms."""
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:

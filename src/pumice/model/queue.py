@@ -37,7 +37,7 @@ class Queue(Sealed):
     waiting: Final[JobMap]
     """Those of its jobs that have pending tasks."""
     problem: Final[str]
-    """What is wrong with the queue's object, or nothing."""
+    """The problem of the queue's object, or nothing."""
     version: Final[int]
     """Grows with every change."""
     allocated: Final[Resources]

@@ -67,7 +67,7 @@ def reason_id(plugin: str, text: str, code: Code = Code.UNSCHEDULABLE) -> int:
 
 
 def forget_reason(plugin: str, text: str) -> None:
-    """Nobody can be refused for this any more: its number may be used for another reason of the same code.
+    """The reason is used up: its number may be used for another reason of the same code.
 
     Reasons in which it stands together with others are forgotten too.
     """
@@ -114,7 +114,7 @@ class Verdict(NamedTuple):
     reason: str = ""
     """A CamelCase word for conditions."""
     advice: Words = ""
-    """What would turn the no into a yes, in words."""
+    """The change that would turn the no into a yes, in words."""
     code: Code = Code.UNSCHEDULABLE
     limits: tuple[Limit, ...] = ()
     """The limits that are in the way, with their numbers."""
@@ -129,7 +129,7 @@ PASS: Final = Verdict(True)
 def reject(text: str, reason: str = "", *, advice: Words = "", limits: tuple[Limit, ...] = ()) -> Verdict:
     """A rejection that says why; *reason* is the CamelCase word for conditions, *advice* what would help.
 
-    *advice* may be a function without arguments, which is called when somebody reads it: what is costly to find out is
-    then found out only for those who ask, from what it has at hand.
+    *advice* may be a function without arguments. It is called when a reader asks for it, so expensive advice costs
+    nothing otherwise. It must use only data that it has.
     """
     return Verdict(False, text, reason=reason, advice=advice, limits=limits)

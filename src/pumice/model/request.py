@@ -15,7 +15,7 @@ _DEFAULT_MEMORY = 200 * 1024 * 1024
 
 
 class PodRequest(NamedTuple):
-    """What a pod asks for, and the cpu and memory that scorers assume for containers that ask for none."""
+    """The requests of a pod, and the cpu and memory that scorers assume for containers without requests."""
 
     requests: Resources
     nonzero_cpu: int
@@ -72,7 +72,7 @@ def _pod_level(dims: Iterable[int]) -> set[int]:
 
 
 def asked_by(spec: PodSpec) -> PodRequest:
-    """What a pod asks for: containers, init containers, sidecars, pod-level requests, overhead and one pod slot.
+    """The requests of a pod: containers, init containers, sidecars, pod-level requests, overhead and one pod slot.
 
     :raises InvalidInput: a quantity that is none.
     """
@@ -99,7 +99,7 @@ def is_guaranteed(spec: PodSpec) -> bool:
 
 
 def _asks_for_its_limits(container: Container) -> bool:
-    """What it does not ask for is its limit."""
+    """A missing request is the limit."""
     given = container.resources
     limits, requests = (given.limits if given else None) or {}, (given.requests if given else None) or {}
     return all(

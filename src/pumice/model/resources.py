@@ -56,7 +56,7 @@ def amount(name: str, written: str | int | float) -> int:
 
 
 class Missing(Enum):
-    """What a name that one side does not list stands for."""
+    """The meaning of a name that one side does not list."""
 
     ZERO = "zero"
     INFINITY = "infinity"
@@ -154,7 +154,7 @@ class Resources:
 
     @property
     def amounts(self) -> Mapping[int, Number]:
-        """Dimension to ledger value of every name that is present; of a sum that is kept, as it is at each moment."""
+        """Dimension to ledger value of every present name; a kept sum shows its current values."""
         return MappingProxyType(self._values)
 
     def dims(self) -> set[int]:
@@ -275,7 +275,7 @@ class Resources:
         )
 
     def within_requested(self, other: Resources, request: Resources) -> list[str]:
-        """Names among those that *request* asks for (pods aside) in which this is above *other*, exactly; sorted."""
+        """The names in *request* (pods aside) in which this is above *other*, exactly; sorted."""
         return sorted(
             dim_name(d)
             for d, v in request._values.items()

@@ -1,4 +1,4 @@
-"""Where a task stands, and the one table of moves that a session may make."""
+"""The status of a task, and the one table of moves that a session may make."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ STATUS_COUNT: Final = len(TaskStatus)
 ALLOCATED_STATUSES: Final = frozenset({S.BOUND, S.BINDING, S.RUNNING, S.ALLOCATED})
 """Holds room on a node now."""
 HELD_STATUSES: Final = ALLOCATED_STATUSES | {S.PIPELINED}
-"""What event handlers count: holds room now or will."""
+"""The statuses that event handlers count: the task holds room now or will."""
 READY_STATUSES: Final = ALLOCATED_STATUSES | {S.SUCCEEDED}
 """Counts towards a gang."""
 
@@ -68,7 +68,7 @@ MOVES: Final[frozenset[tuple[TaskStatus, TaskStatus]]] = frozenset(
         (S.RELEASING, S.BINDING),
     }
 )
-"""What a session may do to a task (the cluster's own word is not bound by it)."""
+"""The moves that a session may make; events of the cluster are not bound by it."""
 
 
 class JobPhase(StrEnum):

@@ -153,7 +153,7 @@ class Task(Sealed):
 
     @property
     def requests(self) -> Resources:
-        """What it asks for, the pod slot included."""
+        """Its requests, the pod slot included."""
         return self.klass.requests
 
     @property

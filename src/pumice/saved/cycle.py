@@ -100,7 +100,7 @@ def _texts(data: Any) -> Iterator[str]:
 def each_text(data: Any, rename: Callable[[str], str], field: str = "") -> Any:
     """A copy of an object's data with *rename* called for every text that is neither field nor key.
 
-    Messages, what is never saved and annotations that nobody reads are not in it.
+    It contains no messages, no data that is never saved, and no annotations that Pumice does not read.
     """
     if isinstance(data, dict):
         found = {}
@@ -141,7 +141,7 @@ def _cel_word(word: str, rename: Callable[[str], str]) -> str:
 
 
 def attribute_names(objects: Mapping[str, list[dict[str, Any]]]) -> set[str]:
-    """What devices' attributes and capacities are called, without their domains: expressions name them."""
+    """The names of devices' attributes and capacities, without their domains: expressions name them."""
     found: set[str] = set()
 
     def look(data: Any, field: str) -> None:
@@ -254,9 +254,9 @@ def _stand_in(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
 
 
 def pack_memory(memory: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
-    """What plugins keep between sessions, packed, and the entries that were left out.
+    """The memory of plugins between sessions, packed, and the entries that were left out.
 
-    What begins with an underscore is a cache: left out without a word, its plugin makes it anew.
+    A key that begins with an underscore is a cache: it is left out silently, and its plugin makes it anew.
     """
     packed: dict[str, Any] = {}
     left_out: list[str] = []
@@ -278,7 +278,7 @@ def pack_memory(memory: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], list
 
 
 def unpack_memory(packed: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """What plugins kept between sessions.
+    """The memory of plugins between sessions.
 
     :raises InvalidInput: `pack_memory` made no such data.
     """
@@ -328,7 +328,7 @@ class SavedNomination(_Record):
 
 
 class SavedTurn(_Record):
-    """That tasks of a job were evicted for another job."""
+    """A record of tasks of a job that were evicted for another job."""
 
     evicted: str
     helped: str
@@ -391,7 +391,7 @@ class SavedCycle(_Record):
     cycle: int = 0
     nominations: dict[str, SavedNomination] = {}
     turns: list[SavedTurn] = []
-    """Who was evicted for whom lately."""
+    """The recent evictions with their beneficiaries."""
     losses: dict[str, SavedLosses] = {}
     """Job -> when it lost pods to other jobs."""
     refused: dict[str, SavedRefusal] = {}
@@ -404,7 +404,7 @@ class SavedCycle(_Record):
     shard: SavedShard | None = None
     environment: Any = None
     exchanges: list[dict[str, Any]] = []
-    """What an extender was asked and answered, in order."""
+    """The questions to an extender and its answers, in order."""
     decisions: list[dict[str, Any]] = []
     """Binds, evictions and nominations in order."""
     redacted: bool = False
@@ -551,7 +551,7 @@ def _assume(state: ClusterState, entry: AssumedTask) -> None:
 def hold_devices(state: ClusterState, held: dict[str, list[int]]) -> None:
     """Let tasks hold exactly the devices they held; without this they would hold the first free ones.
 
-    A node may offer fewer by now: who holds one that is gone still does.
+    A node may offer fewer by now: a task that holds a lost device still holds it.
     """
     table = state.devices
     for uid, devices in held.items():

@@ -20,7 +20,7 @@ from pumice.saved.cycle import SavedCycle
 FORMAT: Final = "pumice-cycle"
 VERSION: Final = 1
 MOST_BYTES: Final = 1 << 30
-"""What a saved cycle of the largest clusters unpacks to, with room to spare; a file may come from a stranger."""
+"""The unpacked size of a saved cycle of the largest clusters, with a margin; a file may come from a stranger."""
 _GZIP: Final = b"\x1f\x8b"
 
 

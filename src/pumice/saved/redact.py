@@ -1,7 +1,7 @@
 """A saved cycle without the names of people and projects, that a replay decides in the same way.
 
 Renamed, everywhere in the same way: namespaces, queues, PodGroups, pods, priority classes, claims, containers, images,
-values of labels and selectors, and then every text that is not known to be harmless (`pumice.saved.cycle`). Kept:
+values of labels and selectors, and every other text that is not known to be harmless (`pumice.saved.cycle`). Kept:
 names of nodes, resource names, label keys, image tags, numbers, times and UIDs, and the conf. New names stand in the
 order of the old ones, because names settle ties. Left out: an entry of a plugin's memory in which an old name is part
 of a longer text, extender exchanges, and what plugins said when they failed.
@@ -37,7 +37,7 @@ MACHINERY: Final = frozenset(
     {"Node", "HyperNode", "CSINode", "Numatopology", "PersistentVolume", "StorageClass", "CSIStorageCapacity"}
     | {"CSIDriver", "DeviceClass", "ResourceSlice", "NodeResourceTopology"}
 )
-"""Kinds whose names name machines and what is built into them."""
+"""Kinds whose names name machines and their parts."""
 _PLAIN: Final = re.compile(r"|true|false|True|False|[-+]?\d+(?:\.\d+)?|(?:\d+(?:\.\d+)?[A-Za-zµ%]{1,2})+")
 """Values that name nobody: truth values, numbers, quantities, durations."""
 
@@ -166,7 +166,7 @@ def _pod_names(pods: set[str]) -> dict[str, str]:
 
 
 def references_to_workloads(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Where the spec of a PodGroup of Kubernetes' own names its Workload: in one of two places, by version."""
+    """The places of a Workload's name in the spec of a PodGroup of Kubernetes' own: one of two, by version."""
     old = spec.get("podGroupTemplateRef")
     for found in (spec.get("workloadRef"), old.get("workload") if isinstance(old, dict) else None):
         if isinstance(found, dict):
@@ -348,7 +348,7 @@ class _Leak(Exception):
 
 
 def _memory(saved: SavedCycle, whole: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
-    """What plugins remember with its names renamed, and the entries that would give a name away."""
+    """The memory of plugins with its names renamed, and the entries that would give a name away."""
     telling = [name for name, new in whole.items() if name != new and len(name) > 2]
 
     def part(text: str) -> str:

@@ -37,7 +37,7 @@ from pumice.workloads.grouping import job_group, least_members, pod_queue
 EXPLAINED: Final = 20
 """Jobs of one instant for which it is said why the candidate lets them wait."""
 UNGROUPED: Final = "default-scheduler"
-"""Nobody makes PodGroups for the pods of this scheduler: they are given one here."""
+"""The pods of this scheduler have no PodGroups: they get one here."""
 
 
 def evicted_by_a_scheduler(pod: Pod) -> bool:
@@ -80,8 +80,8 @@ class Shadow:
     def step(self, events: Iterable[ClusterEvent], now: float) -> list[Difference]:
         """Take in what happened, ask the candidate, compare; returns the differences that this brought.
 
-        What the running scheduler decided since the last call is held back until the candidate has decided on the
-        same cluster without it.
+        The decisions of the running scheduler since the last call are held back until the candidate has decided on the
+        same cluster without them.
         """
         state, held = self.state, _Held()
         state.now = now
@@ -114,7 +114,7 @@ class Shadow:
 
     # -- inside -----------------------------------------------------------------------------------------------------
     def _decided(self, event: ClusterEvent) -> str:
-        """What an event tells of the running scheduler's doing: that it bound a pod, evicted one, or nothing."""
+        """The action of the running scheduler that an event shows: a bind, an eviction, or nothing."""
         if not isinstance(event, Seen) or not isinstance(event.object, Pod):
             return ""
         pod, ours = event.object, self.state.scheduler_names
@@ -170,7 +170,7 @@ class Shadow:
         return replace(pod, metadata=replace(pod.metadata, annotations={**notes, GROUP_ANNOTATION: name}))
 
     def _decide(self, waiting: Sequence[Job] = (), said: dict[str, str] | None = None) -> Decision:
-        """What the candidate would do now; *said* is told why it would let *waiting* jobs wait."""
+        """The decision of the candidate now; *said* is told why it would let *waiting* jobs wait."""
 
         told = said if said is not None else {}
         if not any(any(queue.pending.as_written().values()) for queue in self.state.queues.values()):

@@ -1,4 +1,5 @@
-"""What a shadow saw: compares what a candidate would decide with what was done, and keeps the sums."""
+"""The observations of a shadow: compares the decisions of a candidate with those of the running scheduler, and keeps
+the sums."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from typing import Final, Literal
 import msgspec
 
 Verdict = Literal["same", "elsewhere", "sooner", "later"]
-"""What the candidate would have done with pods that the running scheduler placed: the same; at the same time on another
-node; sooner; or not yet."""
+"""The candidate's decision about pods that the running scheduler placed: the same; at the same time on another node;
+sooner; or not yet."""
 VERDICTS: tuple[Verdict, ...] = ("same", "elsewhere", "sooner", "later")
 
 
@@ -57,7 +58,7 @@ class Eviction(msgspec.Struct, kw_only=True):
     by: Literal["running", "candidate", "both"]
     pods: list[str]
     job: str = ""
-    """Whose pods they are."""
+    """The schedulers whose pods are compared."""
     beneficiary: str = ""
     action: str = ""
 
@@ -95,7 +96,7 @@ class Day(msgspec.Struct, kw_only=True):
     sooner: list[ComparedPlacement]
     """Who gains most."""
     later: list[ComparedPlacement]
-    """Who would have waited, the largest first."""
+    """The jobs that would have waited, the largest first."""
     evictions: list[Eviction]
 
 
@@ -113,7 +114,7 @@ class Report(msgspec.Struct, kw_only=True):
     """What deciding cost."""
     total: ShadowTally
     waiting: list[StillWaiting]
-    """Who still waits, the longest first."""
+    """The jobs that still wait, the longest first."""
     days: list[Day]
     recent: list[ComparedPlacement]
     """The last differences, the newest first."""
@@ -164,7 +165,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Decision:
-    """What the candidate would do at one instant."""
+    """The decisions of the candidate at one instant."""
 
     at: float
     wishes: dict[str, Wish] = field(default_factory=dict)
@@ -174,7 +175,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What the running scheduler did with pods of one job."""
+    """The placements of one job's pods by the running scheduler."""
 
     job: str
     queue: str
@@ -186,7 +187,7 @@ class Done:
 
 @dataclass(slots=True)
 class _Sum:
-    """What a day adds up to."""
+    """The sums of a day."""
 
     began: float
     tally: ShadowTally = field(default_factory=empty)
@@ -206,7 +207,7 @@ class _Sum:
 
 
 class Ledger:
-    """What both would do, compared decision by decision. One thread owns it."""
+    """The decisions of both, compared one by one. One thread owns it."""
 
     def __init__(self, candidate: str, beside: str, began: float) -> None:
         self._candidate, self._beside, self._began = candidate, beside, began
@@ -275,7 +276,7 @@ class Ledger:
             self._victims.discard(uid)
 
     def _placed(self, before: Decision, done: Done) -> ComparedPlacement | None:
-        """What the candidate says to a placement, once: pods that follow soon are added to it."""
+        """The candidate's verdict on a placement, once: pods that follow soon are added to it."""
         now, uids = before.at, done.nodes
         wished = {uid: self._wish(before, uid) for uid in uids}
         ahead = self.ahead(uids, now)
@@ -326,7 +327,7 @@ class Ledger:
         return placed
 
     def _wish(self, before: Decision, uid: str) -> Wish | None:
-        """Where the candidate would have the pod: as it last said, else as it says to a pod that is new to it."""
+        """The candidate's node for the pod: as it last said, else as it says for a new pod."""
         found = self._last.wishes.get(uid)
         if found is None and uid in self._first:
             found = self._first[uid][1]
@@ -354,7 +355,7 @@ class Ledger:
         return self._victims | {uid for plan in plans for uid in plan.pods}
 
     def _evicted(self, before: Decision, evicted: Sequence[tuple[str, str, str]]) -> list[Eviction]:
-        """What the candidate says to evictions: alone, or as it would have done."""
+        """The candidate's verdict on evictions: alone, or as it would have done."""
         found, by_job = [], dict[str, list[tuple[str, str]]]()
         for uid, pod, job in evicted:
             by_job.setdefault(job, []).append((uid, pod))

@@ -1,1 +1,1 @@
-"""What we know of the cluster: objects, NumPy columns and indexes, kept up to date event by event."""
+"""The known state of the cluster: objects, NumPy columns and indexes, kept up to date event by event."""

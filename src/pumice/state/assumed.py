@@ -28,7 +28,7 @@ WAITS: Final = (2.0, 60.0)
 ASIDE: Final = (10.0, 300.0)
 """Seconds for which a job that a cycle failed at is left out: at first ten periods of a second; they double."""
 JOB_KEY: Final = "job "
-"""What stands before the UID of a job that a cycle failed at, among the UIDs of pods."""
+"""The prefix of the UID of a job that a cycle failed at, among the UIDs of pods."""
 FORGOTTEN_AFTER: Final = 600.0
 """Seconds after which a refusal that nothing followed is forgotten."""
 
@@ -57,7 +57,7 @@ class RefusedWrite:
 
 @dataclass(slots=True)
 class Stopped:
-    """What the refusals that stand mean for a job."""
+    """The effect of valid refusals on a job."""
 
     text: str
     code: ReasonCode = ReasonCode.PLAN_REFUSED
@@ -114,16 +114,16 @@ def unassume(state: ClusterState, task: Task) -> None:
 
 
 Sent: TypeAlias = dict[str, tuple[TaskStatus, Node | None]]
-"""Where the tasks are whose binds and evictions are under way, by UID."""
+"""The nodes of tasks with binds and evictions under way, by UID."""
 
 
 def sent_of(state: ClusterState) -> Sent:
-    """What is under way before a session. Cost: that."""
+    """The writes under way before a session. Cost: that."""
     return {uid: (task.status, task.node) for uid, task in state.assumed.items()}
 
 
 def refused_of(state: ClusterState) -> dict[str, tuple[RefusedWrite, bool]]:
-    """What was refused before a session, and whether a session had looked at it. Cost: that."""
+    """The refusals before a session, and whether a session had looked at them. Cost: that."""
     return {uid: (no, no.fresh) for uid, no in state.refused.items()}
 
 

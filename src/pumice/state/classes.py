@@ -21,12 +21,12 @@ _PARTS: Final = attrgetter(
     *("containers", "init_containers", "node_selector", "affinity", "tolerations", "topology_spread_constraints"),
     *("overhead", "resources", "volumes", "resource_claims"),
 )
-"""What a pod's spec says that a class knows."""
+"""The parts of a pod's spec that a class has."""
 
 
 class Feature(Enum):
-    """A part of a pod's spec, or of its group's, that some filter or score is there for. Where nobody uses it, nobody
-    is asked."""
+    """A part of a pod's spec, or of its group's, that some filter or score is there for. A part that no class uses is
+    not evaluated."""
 
     NODE_SELECTION = "node selector or required node affinity"
     PREFERRED_NODES = "preferred node affinity"
@@ -47,7 +47,7 @@ class ClassTable:
         self._last: tuple[object, object, str, TaskClass] | None = None
         """The spec and the annotations of the last pod that was asked about, its namespace, and its class."""
         self.features: set[Feature] = set()
-        """What the specs of all classes seen so far use, and whether a device class was seen."""
+        """The parts that the specs of all classes seen so far use, and whether a device class was seen."""
 
     def of(self, pod: Pod) -> TaskClass:
         """The class of a pod, made when first seen.
@@ -74,7 +74,7 @@ class ClassTable:
 
 
 def features_of(spec: PodSpec) -> set[Feature]:
-    """What a pod's spec uses."""
+    """The parts that a pod's spec uses."""
     out: set[Feature] = set()
     affinity = spec.affinity
     nodes = affinity.node_affinity if affinity is not None else None

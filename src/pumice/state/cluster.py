@@ -36,8 +36,8 @@ _NAMES_EVERY: Final = 10.0
 class ClusterState:
     """All we know of the cluster. One thread owns it.
 
-    A session sees one instant because events wait until it is over. ``jobs`` holds every job, those that cannot be
-    scheduled (no PodGroup, no queue) too; ``session_jobs`` those that can.
+    A session sees one instant because events wait until it is over. ``jobs`` holds every job, also those that cannot be
+    scheduled (no PodGroup, no queue). ``session_jobs`` holds those that can.
     """
 
     def __init__(self, *, default_queue: str = "default", scheduler_names: Iterable[str] | None = None) -> None:
@@ -65,7 +65,7 @@ class ClusterState:
         self.job_sums: dict[str, JobSum] = {}
         """Sums over jobs that plugins declared, by name."""
         self.problems: dict[tuple[str, str], str] = {}
-        """What is wrong with an object, by (kind, key)."""
+        """The problem of an object, by (kind, key)."""
         self.unnamed: dict[tuple[str, str], AnyObject] = {}
         """Objects with a problem that is over when a node offers the resource that they name, by (kind, key)."""
         self.assumed: dict[str, Task] = {}
@@ -75,7 +75,7 @@ class ClusterState:
         self.refused: dict[str, RefusedWrite] = {}
         """Tasks that the cluster did not let us bind or evict, by UID."""
         self.stopped: dict[str, Stopped] = {}
-        """What that means for jobs as the session was opened."""
+        """The jobs of the session at its opening."""
         self.dirty: dict[str, Job] = {}
         """Jobs whose sums must be made anew."""
         self.changed_jobs: dict[str, Job] = {}
@@ -83,11 +83,11 @@ class ClusterState:
         self.backlog_changes: dict[str, Job] = {}
         """Jobs whose place among the waiting ones must be looked at again."""
         self.admission_changes: dict[str, Job] | None = None
-        """The same for those that have to be let in; None until somebody looks."""
+        """The jobs that wait for admission; None until they are asked for."""
         self.followed: dict[str, Job] | None = None
-        """The same for who keeps a view of jobs from session to session; None until somebody looks."""
+        """The changed jobs for a reader that keeps a view across sessions; None until they are asked for."""
         self.follower: object = None
-        """Who looked last; whoever else keeps a view missed something."""
+        """The last reader; another reader has missed changes."""
         self.best_effort: dict[str, Job] = {}
         """Jobs with waiting tasks that ask for nothing."""
         self.unadmitted: dict[str, Job] = {}
@@ -100,16 +100,16 @@ class ClusterState:
         self.rooms: dict[str, tuple[Task, Node]] = {}
         """Room held for pending tasks in this session, by UID."""
         self.second: dict[str, tuple[Task, Node]] = {}
-        """Where tasks that are leaving are to go in this session, by UID: their second place."""
+        """The new nodes of tasks that are leaving in this session, by UID."""
         self.held_rooms: dict[str, dict[int, Number]] = {}
-        """What is held for pending tasks in this session, by the queue of their jobs."""
+        """The amounts held for pending tasks in this session, by the queue of their jobs."""
         self.asides: set[str] = set()
-        """Queues whose sums were changed in this session while a question was put, also where that is over."""
+        """Queues whose sums this session changed while a question was answered, also after the answer."""
         self.class_offers: Mapping[str, Mapping[str, int]] = {}
-        """What device classes offer by node and resource, beside what nodes say (`nodes.offer_by_classes`)."""
+        """The offers of device classes by node and resource, beside those of nodes (`nodes.offer_by_classes`)."""
         self.now = 0.0
         self.last_labels: FromLabels | None = None
-        """What the labels and annotations of the last pod say."""
+        """The labels and annotations of the last pod, as read."""
         self._names_again = 0.0
 
     # -- events ---------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ class ClusterState:
         return self.table.by_name
 
     def total_resources(self) -> Resources:
-        """What all nodes offer."""
+        """The amounts that all nodes offer."""
         return Resources(dict(self.total))
 
     def kind(self, name: str) -> dict[str, AnyObject]:
@@ -194,7 +194,7 @@ class ClusterState:
             self.apply(Seen(waiting))
 
     def rest(self) -> None:
-        """Nobody decides for now: the sums are up to date, and changes of jobs that are gone are not remembered."""
+        """Outside of decisions: sums are up to date, and changes of deleted jobs are not remembered."""
         self.refresh()
         self._trim_rows()
         self._forget_changes(0 if dimensions.worth_a_look() else 2 * len(self.jobs) + 100)
@@ -228,7 +228,7 @@ class ClusterState:
     def move(
         self, task: Task, status: TaskStatus, node: Node | None, *, devices: Sequence[int] = (), evicted: bool = False
     ) -> None:
-        """What a session does to a task: change its status and place. *devices*: the GPUs that it shall have there.
+        """Change the status and place of a task, for a session. *devices*: the GPUs that it shall have there.
 
         :raises IllegalMove: the table of moves does not allow it; nothing was changed.
         """
@@ -315,7 +315,7 @@ class ClusterState:
             count_in_queue(queue, task.klass.items, sign)
 
     def held_for_others(self, queue: Queue, job: Job) -> list[tuple[int, Number]]:
-        """What is held for pending tasks of the queue's other jobs."""
+        """The amounts held for pending tasks of the queue's other jobs."""
         sums = self.held_rooms.get(queue.name)
         if not sums:
             return []
@@ -405,7 +405,7 @@ class ClusterState:
         self.held_rooms.clear()
 
     def end_session(self) -> None:
-        """What this session evicted is from now on simply terminating."""
+        """A pod that this session evicted counts as terminating from now on."""
         for task, _ in list(self.second.values()):
             self.withdraw_second(task)
         if self.rooms or self.held_rooms:

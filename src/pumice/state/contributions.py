@@ -27,7 +27,7 @@ Contributed: TypeAlias = tuple[str, Resources, Resources, Resources]
 class JobSum:
     """The sum of what jobs contribute, by a function of the job; it follows the jobs that change.
 
-    A job for which the function fails contributes nothing; what was raised is kept for who declared the sum.
+    If the function fails for a job, the job contributes nothing; the exception is kept for the owner of the sum.
     """
 
     __slots__ = ("_amounts", "_failures", "_parts", "contribution", "total")
@@ -69,13 +69,13 @@ class JobSum:
             return EMPTY
 
     def take_failures(self) -> list[BaseException]:
-        """What was raised since this was asked last."""
+        """The exceptions since the last call."""
         taken, self._failures = self._failures, []
         return taken
 
 
 def of_queue(job: Job) -> Contributed:
-    """What a job contributes to the sums of its queue."""
+    """The contribution of a job to the sums of its queue."""
     if not job.in_session:
         return "", EMPTY, EMPTY, EMPTY
     minimum = job.min_resources
@@ -90,7 +90,7 @@ def of_queue(job: Job) -> Contributed:
 
 
 def _lacking(held: Mapping[int, Number], minimum: Resources) -> Resources:
-    """What a job lacks of its minimum; what it does not is left out."""
+    """The amounts that a job lacks of its minimum; zero amounts are left out."""
     least = minimum._values
     if held == least:
         return EMPTY
@@ -106,7 +106,7 @@ def _lacking(held: Mapping[int, Number], minimum: Resources) -> Resources:
 
 
 def _beyond(held: Mapping[int, Number], minimum: Resources | None) -> Resources:
-    """What a job holds beyond its minimum; what it does not is left out."""
+    """The amounts that a job holds beyond its minimum; zero amounts are left out."""
     if not held:
         return EMPTY
     least = minimum._values if minimum is not None else EMPTY._values
@@ -124,7 +124,7 @@ def _beyond(held: Mapping[int, Number], minimum: Resources | None) -> Resources:
 def fits_nowhere(job: Job) -> bool:
     """Was it let in, has its pods and holds nothing, and did the last cycle say that there is no place for it?
 
-    That is read off its PodGroup, so a scheduler that starts now knows it too.
+    The PodGroup shows it, so a new scheduler knows it too.
     """
     group = job.group
     told = group.status.conditions if group is not None else None

@@ -175,7 +175,7 @@ class DeviceTable:
         return [-(-taken // _THOUSANDTH) for taken in held]
 
     def used_on(self, node: Node) -> Resources:
-        """What is used of a node, with the parts of GPUs that tasks hold who did not ask for whole ones."""
+        """The used amounts of a node, with the parts of GPUs held by tasks without whole ones."""
         sharing = [task for task in node.tasks.values() if task.uid in self.sharing] if self.sharing else ()
         parts = sum(self.holders[node.row, device].get(task.uid, 0) for task in sharing for device in task.devices)
         name = next((d for d in map(dim, WHOLE_NAMES) if node.allocatable.get(d)), None)

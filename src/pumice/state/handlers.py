@@ -1,4 +1,4 @@
-"""What each kind of event changes in the state: which function takes it."""
+"""The function that applies each kind of event to the state."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ _TAKEN_BY: Final[dict[type[AnyObject], Callable[[ClusterState, Any], None]]] = {
     PodGroup: group_seen,
     QueueObject: queue_seen,
 }
-"""Who takes in an object of which class."""
+"""The function for each class of objects."""
 
 
 def other_seen(state: ClusterState, obj: AnyObject) -> None:

@@ -1,4 +1,4 @@
-"""What must always hold: sums are the sums of their parts, nothing is over-committed by us, no gang is half bound."""
+"""Invariants: sums are the sums of their parts, no node is over-committed by us, no gang is half bound."""
 
 from __future__ import annotations
 

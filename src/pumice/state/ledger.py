@@ -36,7 +36,7 @@ Items = tuple[tuple[int, int], ...]
 
 # -- what a task counts in --------------------------------------------------------------------------------------------
 class Counts(NamedTuple):
-    """What a task counts in, in units of its request."""
+    """The sums that a task counts in, in units of its request."""
 
     idle: int = 0
     used: int = 0

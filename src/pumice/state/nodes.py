@@ -59,7 +59,7 @@ def node_seen(state: ClusterState, obj: NodeObject) -> None:
 
 
 class NodeOffer(NamedTuple):
-    """What a node offers."""
+    """The amounts that a node offers."""
 
     allocatable: Resources
     amounts: tuple[tuple[int, int, int], ...]
@@ -110,7 +110,7 @@ def _node_facts(obj: NodeObject) -> tuple[object, ...]:
 
 
 def _allocatable(obj: NodeObject, base: Resources) -> Resources:
-    """What tasks can have, the oversubscribed part included."""
+    """The amounts that tasks can have, the oversubscribed part included."""
     notes = obj.metadata.annotations
     if not notes:
         return base

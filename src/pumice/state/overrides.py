@@ -32,7 +32,7 @@ def forget_job(state: ClusterState, uid: str) -> None:
 
 
 def tell_job(job: Job, priority: int, min_available: int, phase: str) -> None:
-    """Take over what is said of a job; a phase that is not said stays."""
+    """Apply an override to a job; without a phase in it, the phase stays."""
     with unsealed(job) as draft:
         draft.priority, draft.min_available = priority, min_available
         draft.phase = phase or job.phase

@@ -52,7 +52,7 @@ def pod_status(pod: Pod) -> TaskStatus:
 
 
 class FromLabels(NamedTuple):
-    """What the labels and annotations of a pod say, and what they are. Pods of one job mostly say the same."""
+    """The labels and annotations of a pod, and their values as read. Pods of one job mostly say the same."""
 
     annotations: object
     labels: object
@@ -96,7 +96,8 @@ def _from_labels(state: ClusterState, pod: Pod) -> FromLabels:
 
 
 def _new_task(state: ClusterState, pod: Pod, known: Task | None = None) -> Task:
-    """The task of a pod. What cannot be read makes it invalid; a pod that has its place keeps what was read before."""
+    """The task of a pod. An unreadable value makes it invalid; a pod with a place keeps the values that were read
+    before."""
     invalid = ""
     try:
         klass, said = state.classes.of(pod), _from_labels(state, pod)
@@ -201,7 +202,8 @@ _SPEC: Final = attrgetter(*(name for name in PodSpec.__struct_fields__ if name !
 
 
 def same_but_for_its_place(known: Task, pod: Pod) -> bool:
-    """Does a pod say of itself what it said before, its node and its status aside? So it is when it starts or ends."""
+    """Does a pod say of itself what it said before, its node and its status aside? This includes its start and its
+    end."""
     before, now = known.pod.metadata, pod.metadata
     same = before is now or (before.labels == now.labels and before.annotations == now.annotations)
     return same and not known.invalid and bool(_SPEC(known.pod.spec) == _SPEC(pod.spec))

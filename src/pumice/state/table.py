@@ -38,10 +38,10 @@ class RowLog:
         self._rows: list[int] = []
         self._base = 0
         self.position = 0
-        """Where the log ends now; for reading."""
+        """The current end of the log; read only."""
 
     def get_position(self) -> int:
-        """Where the log ends now, for who asks later."""
+        """The current end of the log, for a later question."""
         return self.position
 
     def add(self, row: int) -> None:
@@ -73,9 +73,9 @@ class NodeTable:
     """Nodes as rows of column-major matrices (resource by row), so that one resource of all nodes is contiguous.
 
     ``idle``, ``used``, ``releasing``, ``pipelined`` are the ledgers; ``evicted`` is the part of ``releasing`` that this
-    session evicted. ``pod_count`` and ``nonzero_requested`` (cpu and memory, with defaults for containers that ask for
-    none) count what kube-scheduler would see on the node: everything there or promised, less what this session evicted.
-    Only the first ``size`` rows are in use; rows of removed nodes are reused and meanwhile not ``valid``.
+    session evicted. ``pod_count`` and ``nonzero_requested`` (cpu and memory, with defaults for containers without
+    requests) count what kube-scheduler would see on the node: present and promised pods, less pods evicted in this
+    session. Only the first ``size`` rows are in use; rows of removed nodes are reused and meanwhile not ``valid``.
     """
 
     allocatable: Ints
@@ -96,7 +96,7 @@ class NodeTable:
         self.offered: npt.NDArray[np.float64] = np.zeros((self.width, self._cap))
         """`allocatable` as floating-point numbers, which scores divide by."""
         self.ledgers: Mapping[str, LedgerCells] = {name: LedgerCells() for name in LEDGERS}
-        """What nodes read their amounts from."""
+        """The table from which nodes read their amounts."""
         self._lay_out(np.zeros((len(LEDGERS) * self.width + 4, self._cap), dtype=np.int64))
         self.valid: npt.NDArray[np.bool_] = np.zeros(self._cap, dtype=np.bool_)
         self.unschedulable: npt.NDArray[np.bool_] = np.zeros(self._cap, dtype=np.bool_)
@@ -136,7 +136,7 @@ class NodeTable:
         last = len(LEDGERS) * self.width
         self.nonzero_requested, self.pod_count, self.max_pods = block[last : last + 2], block[last + 2], block[last + 3]
         self.first_line = {name: n * self.width for n, name in enumerate(LEDGERS)}
-        """Where in `block` the lines of each ledger begin."""
+        """The first line of each ledger in `block`."""
         self.first_line |= {"nonzero_requested": last, "pod_count": last + 2, "max_pods": last + 3}
 
     def all_offer(self, dims: tuple[int, ...]) -> bool:
@@ -157,7 +157,7 @@ class NodeTable:
 
     @property
     def line_of_idle(self) -> int:
-        """Where in `cells` the lines of what is idle begin."""
+        """The first line of idle amounts in `cells`."""
         return _IDLE * self.width
 
     def ensure_width(self) -> None:
@@ -232,7 +232,7 @@ class NodeTable:
         return self.block[:, row].tobytes() if self.valid[row] else b""
 
     def free_soon(self, d: int, row: int) -> int:
-        """What a row will have free of a resource once what is being released is gone, less what is promised."""
+        """The future idle amount of a row: free when every release is done, less reservations."""
         cells, width = self.cells, self.width
         soon: int = (
             cells[_IDLE * width + d, row] + cells[_RELEASING * width + d, row] - cells[_PIPELINED * width + d, row]
@@ -272,7 +272,7 @@ class NodeTable:
     def label(self, key: str) -> tuple[Codes, dict[str, int]]:
         """(code per row, value -> code) of one label; code 0 where a node lacks it. Built when first asked for.
 
-        Of keys that no node ever had nothing is kept: whoever may make a pod may make up a selector.
+        A key that no node ever had is not kept, because any user who creates pods can make up selectors.
         """
         found = self._labels.get(key)
         if found is None:

@@ -81,7 +81,7 @@ def _taint(written: str | Taint) -> Taint:
 def cluster(shape: str, *, prefix: str = "node", labels: Mapping[str, str] | None = None) -> list[NodeObject]:
     """Nodes from a short form: ``"3x8gpu"`` is three nodes of 8 GPUs, ``"2x16cpu+64Gi, 3x8gpu"`` two kinds.
 
-    What a group does not say is as in `node`. Names count up from ``node-0``, padded so that they sort as they count.
+    Missing keys of a group are those of `node`. Names count up from ``node-0``, padded so that they sort as they count.
 
     :raises InvalidInput: a group that cannot be read; the message names it.
     """

@@ -136,7 +136,7 @@ class _Check:
         return ssn
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with the callbacks, in words."""
+        """The problems of the callbacks, in words."""
         before = _fingerprint(self._base)
         busy = self._open(*_running(self._busy, "busy"), *job("more", tasks=2, cpu=1), queue("new"), now=_LATER)
         worlds = (self._base, self._open(), busy)
@@ -199,7 +199,7 @@ class _Check:
 
 
 def _key(callback: Callback, task: Task) -> Hashable:
-    """What tells tasks of one class apart: the key, or the job where there is none."""
+    """The difference between tasks of one class: the key, or the job without one."""
     if callback.key is None:
         return task.job.uid if task.job is not None else task.uid
     key: Hashable = callback.key(task)
@@ -279,7 +279,7 @@ def _order_problems(point: str, callback: Callback, things: Sequence[Any]) -> It
 def _cycle_problems(
     plugin: type[Plugin], arguments: Mapping[str, Any], objects: Sequence[Given], dialect: str
 ) -> Iterator[str]:
-    """What goes wrong when the real scheduler asks it."""
+    """The failures when the real scheduler asks it."""
     decided = []
     for _ in range(2):
         scenario = Scenario(*_nodes(), *_work(), *_running(["n0", "n1"], "old"), *objects)

@@ -126,12 +126,12 @@ class Cycle:
 
     @property
     def intents(self) -> Sequence[Intent]:
-        """What was decided: binds, evictions and nominations, in order."""
+        """The decisions: binds, evictions and nominations, in order."""
         return [i for i in self.report.intents if isinstance(i, (Bind, Evict, Nominate))]
 
     @property
     def updates(self) -> Sequence[Intent]:
-        """What was merely written down: statuses and notes."""
+        """The written statuses and notes."""
         return [i for i in self.report.intents if not isinstance(i, (Bind, Evict, Nominate))]
 
     @property
@@ -151,7 +151,7 @@ class Cycle:
 
     @property
     def errors(self) -> list[str]:
-        """What plugins did wrong. A test that asks for it knows of the cycle's errors, and no longer fails of them."""
+        """The errors of plugins. A test that asks for it knows of the cycle's errors, and no longer fails of them."""
         self.looked_at = True
         return self.report.errors
 
@@ -297,9 +297,9 @@ class Scenario:
         """Run cycles and carry out what they decide; the last one is returned.
 
         *plugins*: one tier, or a list of tiers. *dialect*: ``kai`` for KAI's actions and, without *plugins*, KAI's
-        plugins. *conf*: a whole configuration, as text or data, instead of these three; a plugin of it may be a
-        class. What is given stays in force for later runs; at first it is the default configuration. What
-        it says in vain is a Python warning, `ConfWarning`.
+        plugins. *conf*: a whole configuration, as text or data, instead of these three; a plugin of it may be a class.
+        The given conf stays in force for later runs; the first is the default configuration. A setting without effect
+        is a Python warning, `ConfWarning`.
 
         :raises ConfigError: the configuration cannot be used, or a plugin cannot work whatever the cluster.
         """

@@ -1,1 +1,1 @@
-"""What becomes of a workload: pods and PodGroup of a job, answers of its policies, its phases. No I/O, no clock."""
+"""The life of a workload: pods and PodGroup of a job, reactions of its policies, its phases. No I/O, no clock."""

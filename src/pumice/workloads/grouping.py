@@ -101,9 +101,9 @@ class EqualPods:
 
 
 def least_resources(parts: Sequence[EqualPods], least: int) -> Resources:
-    """What the first *least* pods ask for together, the most important first.
+    """The sum of requests of the first *least* pods, the most important first.
 
-    Where *least* is enough for what every part must have, these come first, and only then the others.
+    If *least* covers the minimums of all parts, these pods come first, and then the others.
     """
     total = Resources({})
     ordered = sorted(parts, key=lambda part: -part.priority)
@@ -184,7 +184,7 @@ def pod_queue(*annotations: Mapping[str, str] | None) -> str:
 
 
 def group_annotations(pod: Mapping[str, str], owner: Mapping[str, str]) -> dict[str, str]:
-    """What the group of a pod inherits: the pod's own word stands above its owner's."""
+    """The inherited values of a pod's group: the pod's own value wins over its owner's."""
     return {**{k: v for k, v in owner.items() if k.startswith(INHERITED)}, **_chosen(pod, _FROM_POD)}
 
 

@@ -1,9 +1,9 @@
 """The phases of a vcjob: from what is written in its status and what pods there are, what to do next.
 
 Everything follows from what can be seen now, so a controller may be stopped at any moment and begun again. A pod
-carries the version of the job that it was made for; whatever kills the pods of a job raises the version first, so what
-happened to earlier pods is never answered twice. What was lost shows by comparison: the status counts the pods that
-were seen, and fewer are there.
+carries the version of the job that it was made for. Code that kills the pods of a job raises the version first, so
+events of earlier pods are never answered twice. A lost pod shows by comparison: the status counts the pods that were
+seen, and fewer exist.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class PodCounts:
 
 @dataclass(frozen=True, slots=True)
 class LifecyclePlan:
-    """What to write into the status, and then to do. The status goes first."""
+    """The status to write, and the steps after it. The status goes first."""
 
     phase: str
     version: int
@@ -118,11 +118,11 @@ class LifecyclePlan:
     remove: Sequence[PodSeen] = ()
     create: Sequence[tuple[Role, int]] = ()
     why: str = ""
-    """What made the phase change: ``PodFailed: RestartJob``."""
+    """The cause of a phase change: ``PodFailed: RestartJob``."""
 
 
 def next_step(job: JobSeen, asked: Reaction | None = None) -> LifecyclePlan:
-    """What to do about a job now. *asked*: what somebody commands."""
+    """The steps for a job now. *asked*: what somebody commands."""
     if job.phase in (PENDING, RUNNING):
         return _live(job, asked)
     if asked is Reaction.RESUME_JOB and job.phase in (ABORTING, ABORTED):

@@ -28,11 +28,11 @@ JOB_UNKNOWN = "JobUnknown"
 
 
 EVENTS = frozenset((ANY, POD_FAILED, POD_EVICTED, TASK_COMPLETED, TASK_FAILED, JOB_UNKNOWN))
-"""What a policy can be about."""
+"""The events of policies."""
 
 
 class Reaction(Enum):
-    """What a job controller does about an event. Values are Volcano's names of actions."""
+    """The reactions of a job controller to an event. Values are Volcano's names of actions."""
 
     RESTART_POD = "RestartPod"
     RESTART_TASK = "RestartTask"
@@ -190,7 +190,7 @@ def minimum_of(spec: VcJobSpec, roles: Sequence[Role]) -> int:
 
 
 def pod_name(job: str, role: str, index: int) -> str:
-    """What the pod of a task is called."""
+    """The name of a task's pod."""
     return f"{job}-{role}-{index}"
 
 
@@ -293,7 +293,7 @@ PLUGINS = frozenset(("env", "svc"))
 
 
 def gaps_of(spec: VcJobSpec) -> list[str]:
-    """What a job asks for that is not done here; the job runs without it."""
+    """Requests of a job that are not supported; the job runs without them."""
     found = [f"plugin {name!r} is not supported" for name in sorted(spec.plugins or {}) if name not in PLUGINS]
     every = [*(spec.policies or ()), *(p for task in spec.tasks for p in task.policies or ())]
     for event in sorted({e for p in every for e in p.about} - EVENTS):
@@ -304,7 +304,7 @@ def gaps_of(spec: VcJobSpec) -> list[str]:
 
 
 def blocks_of(spec: VcJobSpec) -> list[str]:
-    """What a job asks for that is not done here, and without which it would do the wrong thing."""
+    """Requests of a job that are not supported, and without which it must not run."""
     return [
         f"volumes[{number}]: only existing claims can be mounted, by volumeClaimName"
         for number, volume in enumerate(spec.volumes or ())
@@ -313,7 +313,7 @@ def blocks_of(spec: VcJobSpec) -> list[str]:
 
 
 FOLDER = "/etc/volcano"
-"""Where containers find a file of host names for each task."""
+"""The folder in which containers find a file of host names for each task."""
 NAME = "svc"
 
 
@@ -375,7 +375,7 @@ def address(made: dict[str, Any], job: str, pod: str, roles: Sequence[Role], hos
 def service_bodies(
     job: str, namespace: str, spec: VcJobSpec, roles: Sequence[Role], hosts: str
 ) -> dict[str, dict[str, Any]]:
-    """What must exist for a job, by kind, without its owner: names, a domain, and who may come in."""
+    """The objects that a job needs, by kind, without their owner: names, a domain, and permitted traffic."""
     arguments = {text.lstrip("-").partition("=")[0]: text for text in (spec.plugins or {}).get(NAME) or ()}
 
     def on(flag: str) -> bool:
@@ -495,7 +495,7 @@ def _mount(made: dict[str, Any], spec: VcJobSpec) -> None:
 
 
 def _number(made: dict[str, Any], index: int) -> None:
-    """What the job plugin ``env`` does: every container knows which pod of its task it is in."""
+    """The job plugin ``env``: every container knows the index of its pod in the task."""
     for container in (*(made.get("initContainers") or ()), *(made.get("containers") or ())):
         others = [v for v in container.get("env") or () if v.get("name") not in INDEX_VARIABLES]
         container["env"] = [*others, *({"name": name, "value": str(index)} for name in INDEX_VARIABLES)]

@@ -10,7 +10,7 @@ from msgspec import structs
 
 Verdict = Literal["runs", "now", "range", "never", "unknown"]
 """``runs``: it has its places; ``now``: the next cycle places it; ``range``: it waits, see ``low`` and ``high``;
-``never``: not with what is there; ``unknown``: no start can be told, see ``unknown``."""
+``never``: it cannot start on this cluster; ``unknown``: no start can be given, see ``unknown``."""
 
 
 class WhenAnswer(msgspec.Struct, frozen=True, kw_only=True):

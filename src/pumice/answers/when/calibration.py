@@ -13,13 +13,13 @@ from pumice.words import counted
 REMEMBERED = 2000
 """Outcomes of a queue that are remembered, the newest."""
 JUDGED = 100
-"""Outcomes by which the ranges of a queue are judged, the newest: what is older says little about the present load."""
+"""The newest outcomes by which the ranges of a queue are judged: older ones say little about the present load."""
 ENOUGH = 20
 """Outcomes that a range needs, and past ranges of a queue that are needed before one is shown."""
 SLACK = 300.0
 """Seconds that are added on both sides before they are compared: being wrong by a minute is not being wrong."""
 LOW, HIGH = 0.1, 0.9
-"""What the ends of a range promise: it is earlier in one of ten, later in one of ten."""
+"""The promise of the ends of a range: the start is earlier in one of ten, later in one of ten."""
 ENDS = (0.06, 0.91)
 """The parts of past errors that are taken for it. Errors come in bursts, as all jobs of a bad hour share them; so the
 next ones spread further than those that were seen."""
@@ -42,7 +42,7 @@ class StartRange:
 
 @dataclass(frozen=True, slots=True)
 class QueueCalibration:
-    """What the past says about a prediction for a queue."""
+    """The evidence of the past for a prediction of a queue."""
 
     errors: tuple[float, float, float] | None = None
     """Errors at the ends and in the middle of a range; None if too few outcomes are known."""
@@ -70,9 +70,9 @@ class _Open:
 class Calibration:
     """The outcomes of past predictions: their errors, as ratios, and by queue whether the ranges held.
 
-    A prediction whose job still waits says something too: the error is at least so large, and a range whose end has
-    passed did not hold. Without these the long waits would be missing exactly while they matter. So errors are counted
-    as lifetimes are. All queues share their errors, as they share the nodes; each queue is judged by itself.
+    A prediction whose job still waits counts too: the error is at least that large, and a range whose end has passed
+    did not hold. Without these the long waits would be missing exactly while they matter. So errors are counted as
+    lifetimes are. All queues share their errors, as they share the nodes; each queue is judged by itself.
     """
 
     def __init__(self) -> None:

@@ -113,13 +113,13 @@ KEPT: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """When everybody who waited at one instant starts."""
+    """The starts of all jobs that were pending at one instant."""
 
     now: float
     said: Mapping[str, WhenAnswer]
 
     def of(self, job: str, now: float) -> WhenAnswer:
-        """What it says of a job, for somebody who asks later."""
+        """The forecast of a job, for a later reader."""
         said, age = self.said[job], max(now - self.now, 0.0)
 
         def left(seconds: float | None) -> float | None:
@@ -133,20 +133,20 @@ class Forecast:
 
 
 class Forecasts:
-    """The last forecast of one state. Who owns the state asks what there is, any thread plays.
+    """The last forecast of one state. The thread that owns the state asks what exists, any thread plays.
 
-    One that is older than FRESH is still given until it is older than KEPT, and whoever asked brings the scene of which
-    the next one is made. So who asks again and again waits for a play only at first.
+    A forecast older than FRESH is still given until it is older than KEPT, and its reader brings the scene for the next
+    one. So who asks again and again waits for a play only at first.
     """
 
     def __init__(self) -> None:
         self._last: Forecast | None = None
         self._one = threading.Lock()
-        """Of those who play one at a time: who waits for it finds what the other made."""
+        """Plays run one at a time: a thread that waits for another one uses its result."""
         self._refreshing: threading.Thread | None = None
 
     def last(self, job: str, now: float) -> tuple[Forecast | None, bool]:
-        """What is to be told of a job, if anything; and whether a new scene is wanted."""
+        """The answer about a job, if any; and whether a new scene is wanted."""
         last = self._last
         if last is None or job not in last.said or not 0.0 <= now - last.now <= KEPT:
             return None, True
@@ -154,7 +154,7 @@ class Forecasts:
         return last, now - last.now > FRESH and not busy
 
     def play(self, scene: Scene, learned: Learned | None, job: str = "") -> Forecast:
-        """Everybody of a scene, played; or what was made meanwhile of one that is not older, and says of *job*."""
+        """A scene, played; or a newer result that was made meanwhile and contains *job*."""
         with self._one:
             last = self._last
             if last is not None and last.now >= scene.now and job in last.said:
@@ -187,7 +187,7 @@ class WhenQuestion:
     """Nothing where it is not needed: the job does not wait for room, or what is kept is young enough."""
     learned: Learned | None = None
     forecasts: Forecasts | None = None
-    """Where forecasts are kept, if anywhere."""
+    """The store of forecasts, if any."""
     kept: Forecast | None = None
     """The one that is told."""
 
@@ -215,14 +215,14 @@ class WhenQuestion:
 
 @dataclass(frozen=True, slots=True)
 class TryQuestion:
-    """What would become of jobs, with all that is needed to say when those would start that would have to wait."""
+    """The result of jobs, with the scene to compute the starts of those that would wait."""
 
     tried: TryAnswer
     scene: Scene
     learned: Learned | None = None
 
     def answer(self) -> TryAnswer:
-        """What would become of the jobs, and when."""
+        """The results and starts of the jobs."""
         jobs = [
             msgspec.structs.replace(
                 job, when=when_of(job.why, self.scene.now, partial(_alone, job.job, self.scene, self.learned))
@@ -259,7 +259,7 @@ def when_of(why: Explanation, now: float, played: Callable[[], WhenAnswer]) -> W
 
 
 def verdict_of(why: Explanation) -> Verdict:
-    """What is known without a play; ``range`` where one is needed."""
+    """The answer without a play; ``range`` if one is needed."""
     if why.stage is Stage.SERVED:
         return "runs" if not why.tasks.get(TaskStatus.BINDING.title) else "now"
     if why.code == ReasonCode.CAN_NEVER_FIT:

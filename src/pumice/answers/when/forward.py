@@ -19,19 +19,19 @@ from typing import NamedTuple
 from pumice.answers.when.run_times import Kind, Outlook, RunTimes
 
 Amounts = tuple[int, ...]
-"""Of each resource that is looked at, in ledger units."""
+"""The free amounts of each resource that is looked at, in ledger units."""
 Place = tuple[str, Amounts]
 """A node, and what is held of it."""
 MOST_SHAPES = 64
-"""Beyond so many shapes amounts are rounded down, as little as will do, at most to a half: a play costs as many looks
-at each node that changes as there are shapes."""
+"""Beyond this many shapes amounts are rounded down, as little as possible, at most to a half: a play looks at each
+changed node once for each shape."""
 _LOOKED_AT = 32
 """Nodes that are compared when a pod is placed, at most."""
 _ANY = 1 << 30
 
 
 class PodShape(NamedTuple):
-    """What one pod asks for, and the nodes that it may be on."""
+    """The requests of one pod, and its permitted nodes."""
 
     each: Amounts
     only: frozenset[str] | None = None
@@ -62,7 +62,7 @@ def amounts_sum(amounts: Iterable[Amounts]) -> Amounts:
 
 
 def total(pods: Pods) -> Amounts:
-    """What they ask for together."""
+    """The sum of their requests."""
     return tuple(map(sum, zip(*([count * asks for asks in shape.each] for count, shape in pods), strict=True)))
 
 
@@ -71,16 +71,16 @@ Asked = tuple[tuple[int, int], ...]
 
 
 class NodeRoom:
-    """What is free on each node, for how many pods of each shape that is enough, and so for which of those who ask."""
+    """The free amounts on each node, the number of pods of each shape that fit, and so the jobs that fit."""
 
     def __init__(self, free: Mapping[str, Amounts], shapes: Sequence[PodShape], asking: Sequence[Asked] = ()) -> None:
         self._free, self._shapes = dict(free), shapes
         self._needs = [(shape.only, [(n, asks) for n, asks in enumerate(shape.each) if asks]) for shape in shapes]
-        """Of each shape: its nodes, and the resources that it asks for."""
+        """For each shape: its nodes, and the resources that it asks for."""
         self._fits = [{node: n for node, has in free.items() if (n := shape.times(node, has))} for shape in shapes]
         self._total = [sum(fits.values()) for fits in self._fits]
         self._askers: list[tuple[list[int], list[int]]] = [([], []) for _ in shapes]
-        """Of each shape: how many of it are asked for, ascending, and by whom."""
+        """For each shape: the numbers of pods asked for, ascending, and the jobs."""
         for count, shape, line in sorted(
             (count, shape, line) for line, asked in enumerate(asking) for count, shape in asked
         ):
@@ -160,7 +160,7 @@ class NodeRoom:
 
 
 def few(shapes: Iterable[PodShape]) -> dict[PodShape, PodShape]:
-    """What stands for each shape: itself, or where there are too many, one of rounder and smaller amounts."""
+    """The representative of each shape: itself, or with too many shapes, one of rounder and smaller amounts."""
     known = dict.fromkeys(shapes)
     for bits in (None, 4, 3, 2, 1):
         standing = {shape: shape if bits is None else _rounded(shape, bits) for shape in known}
@@ -209,10 +209,10 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """What a queue may have."""
+    """The limits of a queue."""
 
     deserved: Amounts | None = None
-    """Who has the least of this goes first; None: nobody shares."""
+    """The queue with the least of this goes first; None: queues do not share."""
     most: Amounts | None = None
     """Beyond this nobody of the queue starts."""
 
@@ -224,17 +224,17 @@ MOST_ARRIVALS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A cluster at one instant, when whoever could start has started: nobody does before something ends."""
+    """A cluster at one instant, after every possible start: nothing starts before something ends."""
 
     now: float
     free: Mapping[str, Amounts]
-    """Of each node that takes pods."""
+    """The free amounts of each node that takes pods."""
     holders: Sequence[Holder]
     waiters: Sequence[Waiter]
     lanes: Mapping[str, Lane] = field(default_factory=dict)
-    """Of queues that have limits, or a share."""
+    """The queues with limits, or a share."""
     coming: Sequence[Arrival] = ()
-    """Who came in the last while, as if it came again; looked at where queues share, as others may go first there."""
+    """Recent arrivals, repeated; used if queues share, because new jobs may go first there."""
 
 
 NO_SCENE = Scene(0.0, {}, (), ())
@@ -283,7 +283,7 @@ class _Queue:
 
 
 class _Line(NamedTuple):
-    """What those in a line ask for."""
+    """The requests of the jobs in a line."""
 
     asked: Asked
     total: Amounts
@@ -405,7 +405,7 @@ class Playback:
                     queue.hold(queue.held)
 
     def _arrivals(self, rng: random.Random) -> Iterator[tuple[float, Kind, int]]:
-        """Who comes while it is played: what came lately, again and again, from a moment that is drawn."""
+        """The arrivals during a play: recent ones, again and again, from a moment that is drawn."""
         if not self._coming:
             return
         span = max(arrival.after for arrival, _ in self._coming) + 1.0
@@ -419,7 +419,7 @@ class Playback:
     def _next(
         self, waiting: Sequence[_Queue], fits: Container[int], not_now: Container[int]
     ) -> tuple[_Queue, int] | None:
-        """Whose turn it is: the queue with the least of its part, and in it, or where nobody shares, who is first."""
+        """The next job: of the queue with the least of its share, and there, or without shares, the first."""
         best: tuple[float, int] | None = None
         found: tuple[_Queue, int] | None = None
         # nobody goes beyond his part while others wait that have less than theirs
@@ -435,7 +435,7 @@ class Playback:
 
 
 def _luck(seed: int, job: str | int) -> float:
-    """What a play draws for a job, from 0 to 1: the same whoever else is there, so that two scenes can be compared."""
+    """The draws of a play for a job, from 0 to 1: independent of other jobs, so that two scenes can be compared."""
     drawn = blake2b(f"{seed}/{job}".encode(), digest_size=7).digest()
     return int.from_bytes(drawn, "big") / 2.0**56
 

@@ -1,4 +1,4 @@
-"""What the past says, for whoever asks: read from a folder, and heard from a running scheduler."""
+"""The knowledge of the past: read from a folder, and collected from a running scheduler."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class PastJob:
     job: str
     kind: Kind
     pods: Pods
-    """What it needs to start."""
+    """The pods that it needs to start."""
     submitted: float
     rank: float = 0.0
-    """Who goes first: the lower, then the older."""
+    """The order of jobs: the lower, then the older."""
     declared: float = math.inf
     since: float | None = None
     """When it got its places; None while it waits."""
@@ -72,7 +72,7 @@ class Past:
     wants: Callable[[PastJob], bool]
     told: Callable[[StartForecast], None] | None = None
     room: Mapping[str, Amounts] = field(default_factory=dict)
-    """What each node has that takes pods."""
+    """The amounts of each node that takes pods."""
     lanes: Mapping[str, Lane] = field(default_factory=dict)
     times: RunTimes = field(default_factory=RunTimes)
     calibration: Calibration = field(default_factory=Calibration)
@@ -85,7 +85,7 @@ class Past:
     _came: deque[tuple[float, Kind, Pods]] = field(default_factory=lambda: deque(maxlen=LATELY))
 
     def coming(self) -> list[Arrival]:
-        """Who came lately, with the time since the first of them; nobody where too few came to know."""
+        """Recent arrivals, with the time since the first of them; empty if there are too few."""
         if len(self._came) < ENOUGH_CAME:
             return []
         first = self._came[0][0]
@@ -147,7 +147,7 @@ class Past:
         return list(self._jobs)
 
     def scene(self) -> Scene:
-        """What runs, what waits, what is free."""
+        """Running jobs, pending jobs, and free amounts."""
         holders = [
             Holder(j.kind, j.places, j.since or 0.0, j.declared, j.submitted, j.job) for j in self._running.values()
         ]
@@ -301,7 +301,8 @@ class Listener:
             job.places = self._places(line.job)
 
     def _places(self, name: str) -> list[Place]:
-        """Where a job's pods are; pods of several shapes are taken for equal, as nobody says which is which."""
+        """The nodes of a job's pods; pods of several shapes count as equal, because the history does not tell them
+        apart."""
         pods = self._lines[name].pods
         many = max(sum(p.count for p in pods), 1)
         each = tuple(amount // many for amount in _asks(pods))
@@ -327,7 +328,7 @@ class Listener:
             self._past.ended(name)
 
     def _close_unseen(self) -> None:
-        """What a new file does not name ended while nobody listened: when, nobody knows."""
+        """An object that a new file does not name ended at an unknown time while no history was written."""
         for name in self._unseen or ():
             job = self._past.knows(name)
             if job is not None and job.since is not None:
@@ -349,7 +350,7 @@ class Listener:
 
 
 def lane_of(spec: dict[str, Any], room: Amounts, shares: bool) -> Lane:
-    """What a queue may have by its object: parts by weight, where it does not say what it deserves."""
+    """The share of a queue by its object: parts by weight, unless it sets a deserved amount."""
     deserved = None
     if shares:
         written = spec.get("deserved")
@@ -398,7 +399,7 @@ EVERY = 60.0
 
 
 class Learned:
-    """Run times and errors. Whoever uses it holds its lock."""
+    """Run times and errors. The caller holds its lock."""
 
     def __init__(self, every: float = EVERY) -> None:
         self.lock = threading.Lock()
@@ -422,7 +423,7 @@ class Learned:
 
 
 def learn(path: Path) -> Learned:
-    """What a history says.
+    """The content of a history.
 
     :raises InvalidInput: there is none.
     """
@@ -453,7 +454,7 @@ def hear_history(read: Read, learned: Learned, part: int = 500) -> None:
 
 
 class LearningPaper:
-    """A history's paper that also tells what is written to whoever learns, on a thread of its own."""
+    """The output of a history that also passes written lines to a learner, on a thread of its own."""
 
     def __init__(self, learned: Learned, paper: Folder | None = None, read: Path | None = None) -> None:
         """*paper*: where the history is written too; *read*: what was written before, to begin with."""

@@ -1,7 +1,7 @@
 """How long jobs run: as those of the same kind that were submitted next to them, given how long one has run already.
 
-People submit jobs that are alike in series. So a run time is drawn from the jobs of the same queue and size that were
-submitted nearest to it and have started, and those of them that still run count as running at least so long.
+People submit jobs that are alike in series. A run time is therefore drawn from started jobs of the same queue and size,
+submitted nearest to it. Jobs that still run count as running at least that long.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Lifetimes:
         return self.values[found] if found < len(self.values) else None
 
     def above(self, least: float, part: float) -> tuple[float | None, float]:
-        """Of those above *least*, the value that has a part of them below it; and the part that is left if none has."""
+        """Among values above *least*, the value that has a part of them below it; and the part that is left if none
+        has."""
         first = bisect_right(self.values, least)
         begins = self.below[first - 1] if first else 0.0
         wanted = begins + part * (1.0 - begins)
@@ -63,7 +64,7 @@ ENOUGH = 10
 BLOCK = 5
 """Jobs so near to each other have the same neighbours."""
 GUESS = Lifetimes([600.0, 3600.0, 36_000.0], [1 / 3, 2 / 3, 1.0], 36_000.0)
-"""Where nothing is known of a size: anything from ten minutes to ten hours."""
+"""The run time of an unknown size: anything from ten minutes to ten hours."""
 
 
 class Kind(NamedTuple):
@@ -123,7 +124,7 @@ class RunTimes:
             self._runs[known] = [entry for entry in self._runs[known] if entry[2] is not run]
 
     def outlook(self) -> Outlook:
-        """What is known now; good until something else is learned."""
+        """The current knowledge; valid until more is learned."""
         return Outlook(self._runs, self.now)
 
 

@@ -31,7 +31,7 @@ _GPU_DIMS = [dim(name) for name in GPU_RESOURCES]
 
 
 def scene_of(ssn: Session) -> Scene:
-    """What runs where, what waits in which order, what is free, when the actions of a session have run."""
+    """Running pods with their nodes, pending jobs in order, and free amounts, after the actions of a session."""
     state = ssn.state
     free = _free(state)
     shapes = _Shapes(ssn)
@@ -65,7 +65,7 @@ def _leaving(job: Job, shapes: _Shapes, now: float) -> Iterator[Holder]:
 
 
 def _free(state: ClusterState) -> dict[str, Amounts]:
-    """What is free on the nodes that take pods."""
+    """The free amounts of nodes that take pods."""
     table = state.table
     gpus = [d for d in _GPU_DIMS if d < len(table.idle)]
     amounts = zip(
@@ -76,7 +76,7 @@ def _free(state: ClusterState) -> dict[str, Amounts]:
 
 
 class _Shapes:
-    """What pods ask for and where they may be, worked out once for each class of them."""
+    """The requests and permitted nodes of pods, computed once for each class."""
 
     def __init__(self, ssn: Session) -> None:
         self._ssn = ssn
@@ -84,14 +84,15 @@ class _Shapes:
         self._shapes: dict[int, PodShape] = {}
 
     def each(self, task: Task) -> Amounts:
-        """What one pod asks for."""
+        """The requests of one pod."""
         found = self._each.get(task.klass.id)
         if found is None:
             found = self._each[task.klass.id] = _each(task)
         return found
 
     def places(self, job: Job, free: dict[str, Amounts]) -> list[Place]:
-        """Where its pods are, with what each holds; shares of GPUs, which no node's ledger counts, go off *free*.
+        """The nodes of its pods, with the amounts of each; shares of GPUs, which no node's ledger counts, go off
+        *free*.
 
         Asked about every pod of the cluster: what equal pods have in common is looked at once for a row of them.
         """
@@ -117,7 +118,7 @@ class _Shapes:
         return found
 
     def asked(self, job: Job) -> tuple[Amounts, Pods]:
-        """What a job asks for in all, and the pods that it needs to start."""
+        """The total requests of a job, and the pods that it needs to start."""
         if not job.tasks:  # not let in, so there are no pods of it yet
             least = _amounts(job.min_resources or Resources())
             many = max(job.min_available, 1)
@@ -145,7 +146,7 @@ def _nodes_for(ssn: Session, task: Task) -> frozenset[str] | None:
 
 
 def lanes_of(queues: Mapping[str, Queue], gauges: Gauges) -> dict[str, Lane]:
-    """What queues may have: their limits, and their parts as the plugins of a cycle published them."""
+    """The amounts of queues: their limits, and their shares as the cluster's plugins published them."""
     deserved = {name: published(gauges, name, "deserved") for name in queues}
     shared = any(deserved.values())
     found = {}
@@ -160,7 +161,7 @@ def lanes_of(queues: Mapping[str, Queue], gauges: Gauges) -> dict[str, Lane]:
 
 
 def _each(task: Task) -> Amounts:
-    """What one pod asks for; GPUs in thousandths, shares of one counted as such."""
+    """The requests of one pod; GPUs in thousandths, shares included."""
     requests, gpu = task.klass.requests, task.klass.gpu
     gpus = gpu.devices * (gpu.milli or WHOLE) if gpu is not None else 0
     return int(requests.get(CPU)), int(requests.get(MEMORY)), gpus

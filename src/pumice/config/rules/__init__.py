@@ -23,7 +23,7 @@ class Severity(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """What a rule found, and where; ``advice`` says what to do about it."""
+    """A finding of a rule and its place; ``advice`` names the change to make."""
 
     severity: Severity
     path: str

@@ -1,4 +1,4 @@
-"""Traps in who is asked, in which tier, and whether anybody is."""
+"""Traps of points: which plugins are asked, in which tier, and whether any is."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def flag_without_effect(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[H
 def plugin_never_asked(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
     """A plugin answers only questions that no action of this conf asks.
 
-    One that says who may be evicted is left alone: where nobody is, it has nothing to protect, as in the default conf.
+    A plugin about victims is left alone if no action evicts: it has nothing to protect, as in the default conf.
     """
     victims = [catalogue.hook(name) for name in VICTIM_HOOKS]
     for listed in conf.listed():
@@ -256,7 +256,8 @@ def cooldown_not_kept(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit
 
 
 def gangs_not_kept(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
-    """Nobody asks whether a gang is whole, or in one domain of a label, as Kubernetes' own PodGroups can wish."""
+    """No plugin checks whether a gang is whole, or in one domain of a label, as Kubernetes' own PodGroups can
+    request."""
     ready = catalogue.hook("JobReady")
     if ready is None:
         return

@@ -227,7 +227,7 @@ def searches_nothing(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]
 
 
 def reclaims_nothing(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
-    """Nobody says who may reclaim, so nobody may."""
+    """No plugin allows a reclaim, so every reclaim is rejected."""
     hook = catalogue.hook("CanReclaimResources")
     at = _action(conf, "reclaim")
     if hook is not None and at is not None and not taking_part(conf, hook):

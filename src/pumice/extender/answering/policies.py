@@ -92,7 +92,7 @@ class Responder:
             PartKind.JOB: told.job,
             PartKind.QUEUE: told.queue,
         }
-        """What a policy sees of a part; others it sees as they are told."""
+        """The view of a policy on a part; others see it as told."""
 
     def respond(self, asked: VerbQuestion) -> Answer:
         """The answer to a question.
@@ -131,7 +131,7 @@ class Responder:
         return a.Acknowledged()
 
     def _ranks(self, asked: VerbQuestion, listed: Sequence[Any]) -> Answer:
-        """Ranks by place in the order; those that nobody tells apart share one."""
+        """Ranks by place in the order; equal ones share a rank."""
         if not self._ssn.anybody(_point(asked)):
             return a.Ranks()
         compare = self._ssn.bind(_point(asked))
@@ -234,7 +234,7 @@ class Responder:
 
     # -- events ---------------------------------------------------------------------------------------------------
     def _event(self, asked: VerbQuestion) -> str:
-        """What is against a placement, or its end, or a bind; like those in process handlers see the place.
+        """The objection to a placement, or its end, or a bind; like handlers in process, these handlers see the place.
 
         A policy binds only if it registered a binder; a bind that nobody did must not look done.
         """
@@ -248,7 +248,7 @@ class Responder:
 
 
 def bind_of(asked: VerbQuestion) -> Bind:
-    """What a bind question wants to be bound."""
+    """The object of a bind question."""
     pod = asked.parts["task"].pod
     return Bind(pod.key, pod.metadata.uid, asked.parts["node"].node.metadata.name)
 
@@ -292,7 +292,7 @@ Builders = Sequence[Callable[[], Any]]
 SECOND_THOUGHT: Final = 0.05
 """Seconds that the watch is given before a cluster that is followed is said to have no node for a pod."""
 MOST_CALLERS: Final = 16
-"""Callers whose sessions are kept; who was silent longest is forgotten first."""
+"""Callers whose sessions are kept; the longest silent caller is forgotten first."""
 _LARGE: Final = 256 * 1024
 """Bytes from which a question is read beside the event loop."""
 
@@ -399,9 +399,9 @@ class PolicyServer:
     async def asked(self, verb: Verb[Any], body: bytes, caller: str = "") -> bytes:
         """As `answer`, without keeping others waiting: what is large is read, and loaded, beside the event loop.
 
-        In a cluster that is followed pods are bound meanwhile, and a no to every node is thought over: whoever asks
-        follows the same cluster and may have seen a moment before us that a pod went; a pod that gets a no may not be
-        asked about again for minutes.
+        In a cluster that is followed, pods are bound meanwhile. The server looks again before it refuses every node:
+        the caller follows the same cluster and may have seen the end of a pod a moment earlier. A refused pod may not
+        be asked about again for minutes.
         """
         if len(body) >= _LARGE:
             question = await asyncio.to_thread(self._reader.read, verb, body)
@@ -438,7 +438,7 @@ class PolicyServer:
         return a.Acknowledged()
 
     def _caller(self, caller: str) -> CallerSession:
-        """The session of a caller; all who ask about a cluster that is followed share one."""
+        """The session of a caller; all callers about a followed cluster share one."""
         key = caller if self._followed is None else ""
         known = self._callers.get(key)
         if known is None:

@@ -1,4 +1,4 @@
-"""What the calls of one caller have told, as a cluster state: told objects become what plugins see."""
+"""The data of one caller's calls, as a cluster state: told objects become the objects that plugins see."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class TableView:
         self.ledgers = {
             name: _UntoldCells(name) if name in _LEDGERS else cells for name, cells in table.ledgers.items()
         }
-        """What nodes whose ledgers were not told read their amounts from."""
+        """The source of amounts of nodes without told ledgers."""
 
     def __getattr__(self, name: str) -> Any:
         if name in _LEDGERS and self._untold:
@@ -182,7 +182,7 @@ class ToldState:
         self._loading = False
         """A whole cluster is being taken in: in it nothing is a mere name."""
         self.untold: set[int] = set()
-        """Rows of nodes whose ledgers nobody told."""
+        """Rows of nodes without told ledgers."""
         self.table = TableView(self.state.table, self.untold)
         self._last: dict[tuple[str, str], object] = {}
         give_back()
@@ -315,7 +315,7 @@ class ToldState:
 
     # -- parts ----------------------------------------------------------------------------------------------------
     def _named(self, known: T | None, what: str) -> T:
-        """What a snapshot told of a thing that a call only names.
+        """The snapshot's data of an object that a call only names.
 
         :raises NotTold: it told nothing of it, or there was none.
         """
@@ -354,7 +354,7 @@ class ToldState:
             self.state.set_status(task, told.status, node)
 
     def _ledgers(self, node: Node, told: Ledgers) -> None:
-        """What is told of a node's ledgers stands above what its tasks add up to."""
+        """Told ledgers of a node win over the sums of its tasks."""
         table, row = self.state.table, node.row
         table.ensure_width()
         for name, ledger in told._asdict().items():
@@ -382,8 +382,8 @@ class NotReady(PumiceError):
 class FollowedState(ToldState):
     """The cluster as it is, up to what the watch has not brought yet.
 
-    What a question tells of an object is used only where the cluster has not shown that object, and forgotten with
-    the next question.
+    Data of a question about an object is used only if the cluster has not shown that object, and forgotten with the
+    next question.
     """
 
     followed = True

@@ -128,7 +128,7 @@ class Recording(Generic[X]):
         self._left.setdefault(what, []).append(exchange)
 
     def answer(self, what: str, question: bytes) -> X | None:
-        """What was answered, or None."""
+        """The answer, or None."""
         left = self._left.get(what, [])
         known = self._exact.get((what, canonical(question)))
         if known:
@@ -177,7 +177,7 @@ class ReplayCallers:
 
 
 def canonical(body: bytes) -> bytes:
-    """JSON in which the order of keys does not count; what is no JSON as it is."""
+    """JSON in which the order of keys does not count; other text as it is."""
     try:
         return msgspec.json.encode(msgspec.json.decode(body), order="sorted")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -185,7 +185,7 @@ def canonical(body: bytes) -> bytes:
 
 
 _KEPT: Final = 20_000
-"""Tasks whose JSON is kept, and kinds of nodes whose amounts are."""
+"""The numbers of tasks with kept JSON, and of kinds of nodes with kept amounts."""
 _LISTS_KEPT: Final = 8
 """Sets of rows whose names are kept."""
 
@@ -201,8 +201,8 @@ class _Form(NamedTuple):
 class QuestionWriter:
     """Writes the questions of one extender.
 
-    A node's JSON is kept until its row or a pod that it lists changes, a task's until its pod, status, place or queue
-    does; so asking about one task and many nodes costs one task, and only the nodes that changed.
+    A node's JSON is kept until its row or a listed pod changes, a task's until its pod, status, place or queue changes.
+    A question about one task and many nodes costs one task and the changed nodes.
     """
 
     def __init__(self, dialect: str, *, names_only: bool = False) -> None:
@@ -215,7 +215,7 @@ class QuestionWriter:
         self._pods: dict[int, list[Pod]] = {}
         """The pods that a node's JSON lists, where it lists any."""
         self._ledgers: dict[Hashable, list[bytes]] = {}
-        """What stands in the holes of nodes that hold the same amounts, but for their tasks."""
+        """The values in the holes of nodes with equal amounts, but for their tasks."""
         self._tasks: dict[str, tuple[object, int, str, str, bytes]] = {}
         self._listed: dict[bytes, tuple[list[str], list[bytes]]] = {}
         """The names of some rows, and these in JSON."""
@@ -438,7 +438,7 @@ class ExtenderSession:
         self.memory: dict[str, Any] = ssn.memory_of(name)
         """Kept between sessions."""
         self.closed = False
-        """The service was told that the session is over; what is undone after that is not told."""
+        """The service was told that the session is over; later undoing is not told."""
         self.failures = 0
         self._log = logging.getLogger(f"pumice.plugins.{name}")
         self._begun = caller.spent
@@ -456,12 +456,12 @@ class ExtenderSession:
         return verb.name in self.settings.verbs
 
     def outcome(self, verb: Verb[Any]) -> VerbOutcome:
-        """What a failed call of *verb* is taken for."""
+        """The replacement for the answer of a failed *verb*."""
         return verb.outcome(ignored=self.settings.ignores(verb.name), volcano=self.volcano)
 
     # -- asking ---------------------------------------------------------------------------------------------------
     def ask(self, verb: Verb[A], *things: Any, among: Collection[str] | None = None) -> A:
-        """The answer to the question of *verb* about *things*. What it names should be *among* these.
+        """The answer to the question of *verb* about *things*. Names in the answer should be *among* these.
 
         :raises CallFailed: there is none; it is logged and counted already.
         """

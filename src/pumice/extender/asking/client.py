@@ -44,7 +44,7 @@ class LoopThread:
             return self._loop
 
     def run(self, work: Coroutine[Any, Any, T], within: float | None = None) -> T:
-        """What *work* gives; the calling thread waits for it, but not longer than *within* seconds.
+        """The result of *work*; the calling thread waits for it at most *within* seconds.
 
         :raises TimeoutError: it is not done by then, however busy the loop is; it is given up.
         """
@@ -296,7 +296,7 @@ class Client(Caller):
             self._held -= size
 
     def _failure(self, verb: Verb[A], error: Exception, deadline: float | None) -> CallFailed:
-        """What a failed exchange is called."""
+        """The name of a failed exchange."""
         url = self._urls[verb.name]
         match error:
             case CallFailed():
@@ -337,7 +337,7 @@ class Client(Caller):
 
 
 def _message(body: bytes) -> str:
-    """What an error response says: its errorMessage, or its first characters."""
+    """The message of an error response: its errorMessage, or its first characters."""
     text = body.decode("utf-8", "replace").strip()
     try:
         said = msgspec.json.decode(body)

@@ -61,7 +61,7 @@ def _names(arguments: Arguments, name: str, default: frozenset[str]) -> frozense
 
 
 def _one_of(known: Mapping[str, T]) -> Callable[[Arguments, str, T], T]:
-    """What a word stands for."""
+    """The meaning of a word."""
 
     def read(arguments: Arguments, name: str, default: T) -> T:
         if name not in arguments:
@@ -202,7 +202,7 @@ class ExtenderSettings:
             "`{predicate: ignore, jobReady: fail}` or `predicate=ignore`",
         ),
     ] = None
-    """Verb -> are its errors ignored? Where it differs from ``ignorable``."""
+    """Verb -> are its errors ignored? The answer if it differs from ``ignorable``."""
     managed: Annotated[
         frozenset[str],
         Reads(

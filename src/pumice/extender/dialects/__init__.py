@@ -164,7 +164,7 @@ class QuestionReader:
         return {**message, NODES.name: nodes} if at == end + 1 and message.keys() == {TASK.name} else None
 
     def known(self, dialect: Dialect, kind: PartKind, raw: Encoded) -> Any:
-        """What a part tells; the same object for the same bytes.
+        """The data of a part; the same object for the same bytes.
 
         :raises WireError: nested too deep.
         :raises msgspec.DecodeError: not JSON, or a field of the wrong type.

@@ -27,7 +27,7 @@ A = TypeVar("A", bound=Answer)
 
 
 class Written(Protocol):
-    """Who writes, and keeps, what stands inside other things."""
+    """The writer and store of nested parts."""
 
     def whole(self, task: Task) -> msgspec.Raw:
         """A task."""
@@ -43,7 +43,7 @@ Part = bytes | Sequence[bytes]
 Message = dict[str, Any]
 """A question by the names of its parts, which are JSON still (`Encoded`); of a list the items may be (`items`)."""
 Known = Callable[["Dialect", PartKind, Encoded], Any]
-"""What was read of a part before, byte for byte, or is read now."""
+"""The result of an equal part, byte for byte, or a new one."""
 
 HOLE: Final = msgspec.Raw(b"\0")
 """Stands where something is written later; no JSON has this byte."""
@@ -113,7 +113,7 @@ class Dialect:
         }
 
     def ledgers(self, node: Node) -> Json:
-        """What stands in the holes, but for tasks; nodes that hold the same amounts say the same."""
+        """The values in the holes, but for tasks; nodes with equal amounts have equal values."""
         return {"idle": amounts(node.idle.amounts), "used": amounts(node.used.amounts, zeros=False)}
 
     def node(self, node: Node, written: Written) -> Any:
@@ -179,7 +179,7 @@ class Dialect:
         return b"".join(self.question(verb, [task, gojson.encode(self.named_node(intent.node))]))
 
     def read(self, verb: Verb[Any], message: Message, known: Known) -> dict[str, Any]:
-        """What a question tells, part by part.
+        """The data of a question, part by part.
 
         :raises WireError: a part missing or of the wrong type, or a verb that is not carried at all.
         """
@@ -264,7 +264,7 @@ def decoder(shape: Any) -> msgspec.json.Decoder[Any]:
 
 
 def items(part: Any) -> list[Any]:
-    """What stands in a list that is JSON still, or is split already; nothing in null.
+    """The items of a list that is still JSON, or is split already; none for null.
 
     :raises msgspec.DecodeError: it is no list.
     """
@@ -272,7 +272,7 @@ def items(part: Any) -> list[Any]:
 
 
 def of_class(task: Task, dialect: str, form: Callable[[Ledger], object]) -> msgspec.Raw:
-    """What a task asks for, in the form of a dialect: written once for all tasks of a class."""
+    """The requests of a task, in the form of a dialect: written once for all tasks of a class."""
     memo = task.klass.memo
     known: msgspec.Raw | None = memo.get(("extender", dialect))
     if known is None:

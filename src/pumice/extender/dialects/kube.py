@@ -49,7 +49,7 @@ class _Victims(msgspec.Struct):
 
 
 class Kube(Dialect):
-    """What kube-scheduler sends to an extender, and what it reads."""
+    """The messages between kube-scheduler and an extender."""
 
     name: ClassVar[str] = "kube"
     carries: ClassVar[frozenset[str]] = frozenset(verb.name for verb in KUBE_PATHS.values())

@@ -1,9 +1,9 @@
-"""What a message tells of a task, node, job, queue or cluster, in the documented form or in Volcano's.
+"""The data of a message about a task, node, job, queue or cluster, in the documented form or in Volcano's.
 
 The fields are those of the JSON: lower case is documented, Go's case is Volcano's. If an object has a name of
-Volcano's, its fields count. What is derived from them
-(``pod``, ``status``, ``node``, ``ledgers``, ``tasks``, ``group``, ``queue``, ``held``) is the API object and what
-stands beside it; *bare* is what tells no more than names. Nothing else stands between these and what plugins see.
+Volcano's, its fields count. The derived parts (``pod``, ``status``, ``node``, ``ledgers``, ``tasks``, ``group``,
+``queue``, ``held``) are the API object and its context. *bare* marks a message with names only. Nothing else stands
+between these and what plugins see.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pumice.model.task import GROUP_ANNOTATION, PREEMPTABLE_KEY, ROLE_KEY, group
 Ledger = Mapping[int, Number]
 """Amounts in the units of the ledgers, by dimension."""
 MOST: Final = 7 * 10**13
-"""Of anything, in documented units; ledgers hold a thousand times as much."""
+"""Amounts in documented units; ledgers hold a thousand times as much."""
 MOST_MEMORY: Final = 6 * 10**10
 """MiB."""
 _MIB: Final = 2**20
@@ -47,11 +47,11 @@ _Request: TypeAlias = Annotated[float, Meta(extra_json_schema=_between(0, MOST))
 _Amount: TypeAlias = Annotated[float, Meta(extra_json_schema=_between(-1, MOST))]
 Requests: TypeAlias = Annotated[dict[str, _Request], _memory(0)]
 Amounts: TypeAlias = Annotated[dict[str, _Amount], _memory(-1)]
-"""Cores, MiB, whole units. What is allowed stands at the types, and the OpenAPI document is made from them."""
+"""Cores, MiB, whole units. The types state the permitted values, and the OpenAPI document is made from them."""
 
 
 class Ledgers(NamedTuple):
-    """What is free, taken, given back and promised on a node."""
+    """The amounts that are free, used, released and promised on a node."""
 
     idle: Ledger
     used: Ledger
@@ -122,7 +122,7 @@ DEFAULT_NAMESPACE: Final = "default"
 _PHASES: Final = {status.title: status for status in TaskStatus}
 _BITS: Final = {status.bit: status for status in TaskStatus}
 _SHOWN: Final = frozenset({TaskStatus.RUNNING, TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.UNKNOWN})
-"""What a pod shows under the name that its task's status has."""
+"""The pod phase for a task status."""
 _UNPLACED: Final = frozenset({TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINED})
 
 Texts: TypeAlias = dict[str, str]
@@ -321,12 +321,12 @@ class NodeMessage(msgspec.Struct, dict=True, kw_only=True):
 
     @property
     def tasks(self) -> list[TaskMessage] | None:
-        """What stands on it, where that is told."""
+        """Its tasks, if told."""
         return None if self.Tasks is None else list(self.Tasks.values())
 
     @cached_property
     def ledgers(self) -> Ledgers | None:
-        """What is free and taken.
+        """The free and used amounts.
 
         :raises InvalidInput: more of something than a cluster has.
         """
@@ -453,7 +453,7 @@ class QueueMessage(msgspec.Struct, dict=True, kw_only=True):
 
     @cached_property
     def held(self) -> Ledger | None:
-        """What it holds, where that is said."""
+        """The amounts that it holds, if told."""
         return ledger(self.allocated)
 
 
@@ -466,7 +466,7 @@ class GpuMessage(msgspec.Struct):
 
 
 class Cluster(NamedTuple):
-    """What is told when a session opens: messages, and objects that are only kept."""
+    """The data of an opened session: messages, and objects that are only kept."""
 
     jobs: Sequence[JobMessage]
     nodes: Sequence[NodeMessage]

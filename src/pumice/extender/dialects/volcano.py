@@ -28,7 +28,8 @@ _NOTHING: Final = {"MilliCPU": 0, "Memory": 0, "ScalarResources": None, "MaxTask
 
 
 class Volcano(Dialect):
-    """What Volcano's Go code really sends and reads. The verbs that it does not have speak of the same objects."""
+    """The messages that Volcano's Go code really sends and reads. The verbs that it does not have speak of the same
+    objects."""
 
     name: ClassVar[str] = "volcano"
     lists_tasks: ClassVar[bool] = True

@@ -110,7 +110,7 @@ def refused_status(job: VcJob, wrong: Sequence[str], now: float) -> dict[str, An
 
 
 def status_body(job: VcJob, status: dict[str, Any]) -> dict[str, Any]:
-    """What is sent: it counts only if the job is still the one that we looked at."""
+    """The patch: it counts only if the job is still the one that we looked at."""
     meta = job.metadata
     who = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid, "resourceVersion": meta.resource_version}
     return {"apiVersion": BATCH, "kind": "Job", "metadata": who, "status": status}
@@ -206,7 +206,7 @@ class JobReconciler:
     def _notice(self, pod: OwnedPod, key: str, job: str) -> None:
         """Remember a pod that goes before its job, once, unless we sent it away.
 
-        What went before we began shows in the counters.
+        Lost pods from before the start show in the counters.
         """
         uid, gone, owner = pod.metadata.uid, not self._store.has(pod), self._store.job(key)
         if (gone or pod.metadata.deletion_timestamp is not None) and uid not in self._noticed:

@@ -25,7 +25,7 @@ from pumice.workloads.vcjob import Role, template_of
 
 
 def group_key(job: VcJob) -> str:
-    """Where the PodGroup of a job is found. The uid keeps jobs of one name apart."""
+    """The place of a job's PodGroup. The uid keeps jobs of one name apart."""
     return f"{job.key}-{job.metadata.uid}"
 
 
@@ -81,7 +81,7 @@ async def mend_group(hand: Hand, wanted: PodGroup, known: PodGroup) -> None:
 
 
 def changes(wanted: PodGroup, known: PodGroup) -> dict[str, Any]:
-    """What must be patched so that *known* says what is wanted; nothing if it does."""
+    """The patch that makes *known* equal to the wanted object; empty if it is equal."""
     spec: dict[str, Any] = {}
     if wanted.spec.min_member != known.spec.min_member:
         spec["minMember"] = wanted.spec.min_member

@@ -77,7 +77,7 @@ class QueueSeen:
     status: Mapping[str, Any]
     annotations: Mapping[str, str]
     phases: tuple[str, ...] = ()
-    """Of the PodGroups in it."""
+    """The counts of the PodGroups in it."""
     below: tuple[str, ...] = ()
     """The states of the queues below it."""
     parent: str = ""
@@ -86,20 +86,20 @@ class QueueSeen:
 
 @dataclass(frozen=True, slots=True)
 class QueuePlan:
-    """What is to be done for a queue, in the order of the fields."""
+    """The steps for a queue, in the order of the fields."""
 
     says: tuple[tuple[str, ReasonCode, str], ...]
     """Events: type, reason, message."""
     mark: bool
     """Note that it is closed by its parent: before it is, so that nobody takes it for closed for itself."""
     status: dict[str, Any]
-    """What of its status is news."""
+    """The changes of its status."""
     unmark: bool
     """Take that note away: after it was opened."""
 
 
 def plan_of(seen: QueueSeen, asked: str = "") -> QueuePlan:
-    """What is to be done for a queue, of which somebody commands the action *asked*."""
+    """The steps for a queue with the commanded action *asked*."""
     now = QueueState(str(seen.status.get("state") or ""), seen.annotations.get(CLOSED_BY_PARENT) == "true")
     left = len(seen.phases) + sum(state != CLOSED for state in seen.below)
     state = next_state(now, left=left, parent=seen.parent, asked=asked, name=seen.name)
@@ -130,7 +130,7 @@ GATHER = 0.5
 
 
 class QueueController:
-    """Keeps ``status.state`` and the counters of queues. What they hold is written by the scheduler."""
+    """Keeps ``status.state`` and the counters of queues. The scheduler writes the amounts that they hold."""
 
     def __init__(self, store: Store, hand: Hand, say: Callable[[Note, str], None], namespace: str) -> None:
         """*namespace*: where queues are commanded. A queue is of no namespace, and tenants may command in theirs."""

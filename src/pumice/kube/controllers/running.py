@@ -100,7 +100,7 @@ class ControllerSettings:
     namespace: str = "pumice-system"
     """Our own: commands about queues count only there."""
     election: Election | None = None
-    """Whom we compete with; None: nobody, we lead."""
+    """The competing leader; None: we lead."""
 
 
 class Controllers:

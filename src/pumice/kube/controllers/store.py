@@ -1,4 +1,4 @@
-"""What the watches told, with the ways to find it; and who is to be told that it changed."""
+"""The data of the watches, with the ways to find them; and the observers of changes."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class FollowedQueue(AnyObject, frozen=True):
 
 
 class Command(AnyObject, frozen=True):
-    """What somebody wants to be done with a job or a queue (``vcctl`` writes these)."""
+    """A user's command for a job or a queue (``vcctl`` writes these)."""
 
     kind_name = "Command"
     action: str = ""
@@ -167,7 +167,7 @@ Changed = Callable[[AnyObject], None]
 
 
 class Store:
-    """Objects as last seen. What we wrote ourselves counts as seen, so a late watch takes nothing back."""
+    """Objects as last seen. Our own writes count as seen, so a late watch takes nothing back."""
 
     def __init__(self, followed: Iterable[Resource] = FOLLOWED) -> None:
         self._objects: dict[str, dict[str, AnyObject]] = {r.kind: {} for r in FOLLOWED}
@@ -283,7 +283,7 @@ class Store:
         return (found.metadata.annotations if found is not None else None) or {}
 
     def commands_for(self, kind: str, name: str, namespace: str) -> list[Command]:
-        """What is commanded in a namespace about an object, in the order of the commands' names."""
+        """The commands in a namespace about an object, in the order of their names."""
         return [
             command
             for _, command in sorted(self._objects["Command"].items())
