@@ -14,7 +14,7 @@ import pytest
 
 from pumice import EventHandler, Plugin, PumiceError, Session
 from pumice.framework.loading import HOOKS
-from pumice.framework.points.events import HANDLERS
+from pumice.framework.points.callback import HANDLERS
 from pumice.framework.points.registration import Registration
 from pumice.framework.points.table import POINTS
 from pumice.testing import Scenario

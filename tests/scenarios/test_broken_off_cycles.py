@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pumice import Plugin
-from pumice.framework.points.binds import Binds
+from pumice.framework.points.handlers import Binds
 from pumice.framework.session.orders import Orders
 from pumice.framework.session.outcome import Outcome
 from pumice.framework.session.session import Session

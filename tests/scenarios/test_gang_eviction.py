@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pumice.engine.hypernodes import TopologyDomain as Domain
 from pumice.framework.plugin import Plugin
-from pumice.framework.points.events import EventHandler
+from pumice.framework.points.callback import EventHandler
 from pumice.framework.session.session import Session
 from pumice.model.api import (
     ExactMatch,

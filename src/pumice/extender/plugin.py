@@ -39,7 +39,7 @@ from pumice.extender.protocol import (
 )
 from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
-from pumice.framework.points.events import Event, EventHandler
+from pumice.framework.points.callback import Event, EventHandler
 from pumice.framework.session.session import Session
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Bind

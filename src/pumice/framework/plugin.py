@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pumice.framework.arguments import Argument, ArgumentMap, Arguments, declared_by
-from pumice.framework.points.events import Event, EventHandler
+from pumice.framework.points.callback import Event, EventHandler
 
 if TYPE_CHECKING:
     from pumice.framework.points.point import Point

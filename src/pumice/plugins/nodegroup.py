@@ -16,7 +16,7 @@ from pumice.engine.views import of_labels
 from pumice.errors import InvalidInput
 from pumice.framework.arguments import Argument
 from pumice.framework.plugin import Plugin
-from pumice.framework.points.events import EventHandler
+from pumice.framework.points.callback import EventHandler
 from pumice.framework.session.session import Session
 from pumice.model import keys
 from pumice.model.reason import Code, reason_id

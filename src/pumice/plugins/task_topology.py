@@ -13,7 +13,7 @@ from pumice.engine.rows import NodeRows
 from pumice.engine.scope import SKIP
 from pumice.framework.arguments import Argument
 from pumice.framework.plugin import Plugin
-from pumice.framework.points.events import EventHandler
+from pumice.framework.points.callback import EventHandler
 from pumice.framework.session.session import Session
 from pumice.model import keys
 from pumice.model.job import Job

@@ -13,7 +13,7 @@ from pumice.engine.rows import NodeRows
 from pumice.errors import InvalidInput
 from pumice.framework.arguments import Argument, Arguments
 from pumice.framework.plugin import Plugin
-from pumice.framework.points.events import EventHandler
+from pumice.framework.points.callback import EventHandler
 from pumice.framework.session.session import Session
 from pumice.model.quantity import milli, value
 from pumice.model.reason import Code, reason_id

@@ -12,7 +12,7 @@ from pumice.config import SchedulerConf, from_data
 from pumice.errors import InvalidInput, shown
 from pumice.extender.asking.calls import ReplayCallers
 from pumice.extender.plugin import CALLERS
-from pumice.framework.points.health import Health
+from pumice.framework.points.guard import Health
 from pumice.framework.registry import Registry
 from pumice.framework.session.nominations import Nomination
 from pumice.framework.session.rounds import Losses, Turn, Turns

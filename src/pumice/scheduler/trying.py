@@ -18,8 +18,7 @@ from pumice.engine.scope import SCOPE_MARK, Scope
 from pumice.errors import PluginLoadError, shown, words_of
 from pumice.framework.compat import PUMICE, Compat
 from pumice.framework.names import unknown
-from pumice.framework.points.callback import Callback, check_runs, takes, where
-from pumice.framework.points.events import HANDLERS
+from pumice.framework.points.callback import HANDLERS, Callback, check_runs, takes, where
 from pumice.framework.points.guard import OURS, author_line, let_pass
 from pumice.framework.points.point import HINTS
 from pumice.framework.points.table import POINTS

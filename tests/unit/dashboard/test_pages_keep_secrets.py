@@ -12,7 +12,7 @@ from dashboard_worlds import CONF, Word, desk_over, served
 from pumice.answers import what_if
 from pumice.answers.what_if import play_sides
 from pumice.dashboard.history import Chronicle
-from pumice.framework.points.health import Health
+from pumice.framework.points.guard import Health
 from pumice.testing import job, node, queue
 
 PAGES = ("/", "/waiting", "/nodes", "/changes", "/conf", "/try", "/what-if", "/job/mine/waits", "/job/secret/plan-x")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pumice import Arguments, Event, EventHandler, Job, Node, NodeRows, Plugin, Session, Task, Unfit
-from pumice.framework.points.health import QUARANTINE_AFTER
+from pumice.framework.points.guard import QUARANTINE_AFTER
 from pumice.model.intents import Note
 from pumice.testing import Scenario, job, node, session, task_of
 

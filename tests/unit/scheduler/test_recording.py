@@ -13,7 +13,7 @@ from effort import examples
 from pumice import saved
 from pumice.config import DEFAULT_CONF, load
 from pumice.framework.plugin import Plugin
-from pumice.framework.points.health import Health
+from pumice.framework.points.guard import Health
 from pumice.framework.registry import default_registry
 from pumice.framework.session.nominations import Nomination
 from pumice.framework.session.runtime import Runtime

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 from pumice.framework.compat import Compat
 from pumice.framework.points.callback import Callback
-from pumice.framework.points.guard import Call, Failures, guarded
+from pumice.framework.points.guard import Call, Failures, compared, guarded, guarded_key, joined
 from pumice.framework.points.point import A, P, Point
 from pumice.framework.points.rules import Rule
-from pumice.framework.points.sort_keys import compared, guarded_key, joined
 from pumice.framework.points.table import POINTS
 from pumice.framework.session.runtime import Runtime
 from pumice.model.node import Node

@@ -12,11 +12,9 @@ from pumice.errors import PluginLoadError, shown
 from pumice.framework.metrics import Metrics
 from pumice.framework.names import hint
 from pumice.framework.plugin import Plugin
-from pumice.framework.points.binds import Binds
-from pumice.framework.points.callback import Callback, adapted
-from pumice.framework.points.events import EventHandler
+from pumice.framework.points.callback import Callback, EventHandler, adapted
 from pumice.framework.points.guard import FAILS
-from pumice.framework.points.handlers import Handlers
+from pumice.framework.points.handlers import Binds, Handlers
 from pumice.framework.points.registration import Fn, Registration
 from pumice.framework.points.table import BATCHED, POINTS
 from pumice.framework.session.asking import PluginEntry

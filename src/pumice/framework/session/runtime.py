@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pumice.engine.views import ViewCache
-from pumice.framework.points.health import Health
+from pumice.framework.points.guard import Health
 from pumice.framework.session.pending_queue import PendingQueue
 from pumice.framework.session.rounds import Losses, Turns
 

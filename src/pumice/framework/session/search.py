@@ -13,7 +13,7 @@ from pumice.engine.rows import NodeRows
 from pumice.engine.views import Filter, Floats, Scorer
 from pumice.errors import shown
 from pumice.framework.points import table as t
-from pumice.framework.points.rows import PluginRows, filter_of, scorer_of
+from pumice.framework.points.guard import PluginRows, filter_of, scorer_of
 from pumice.model.node import Node
 from pumice.model.reason import Reason, reason_of
 from pumice.model.task import Task

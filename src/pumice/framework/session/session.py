@@ -14,10 +14,9 @@ from pumice.framework.arguments import Arguments, arguments_of
 from pumice.framework.compat import PUMICE, Compat
 from pumice.framework.metrics import Metrics
 from pumice.framework.names import hint
-from pumice.framework.points.binds import Binds
 from pumice.framework.points.callback import Callback
 from pumice.framework.points.guard import Failures
-from pumice.framework.points.handlers import Handlers
+from pumice.framework.points.handlers import Binds, Handlers
 from pumice.framework.session.asking import PluginEntry
 from pumice.framework.session.budgets import Budgets
 from pumice.framework.session.nominations import hold_rooms, holds

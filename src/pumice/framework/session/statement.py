@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from pumice.framework.points.binds import Unprepared
+from pumice.framework.points.handlers import Unprepared
 from pumice.framework.points.table import BIND_REQUEST_MUTATE, GPU_ORDER
 from pumice.framework.session.nominations import nominate
 from pumice.framework.session.refusals import Stage

@@ -13,7 +13,7 @@ from pumice.engine.affinity.neighbours import Neighbours
 from pumice.engine.matching import has_node_selection, selected, taints_tolerated
 from pumice.engine.scope import skip_unless
 from pumice.framework.plugin import Plugin
-from pumice.framework.points.events import EventHandler
+from pumice.framework.points.callback import EventHandler
 from pumice.framework.session.session import Session
 from pumice.kai.search.placing import WorldRows
 from pumice.kai.view.nodes import WHOLE_GPU

@@ -15,7 +15,7 @@ from pumice.engine.rows import Columns, NodeRows
 from pumice.engine.scope import SKIP
 from pumice.engine.views import Scorer
 from pumice.framework.points import table as t
-from pumice.framework.points.rows import PluginRows
+from pumice.framework.points.guard import PluginRows
 from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
 from pumice.kai.view.jobs import GroupSet, JobView, Member, PodSet

@@ -10,7 +10,7 @@ from pumice.framework import quota
 from pumice.framework.admission import Admission
 from pumice.framework.arguments import Argument
 from pumice.framework.plugin import Plugin
-from pumice.framework.points.events import EventHandler
+from pumice.framework.points.callback import EventHandler
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.limit import Bound, limit

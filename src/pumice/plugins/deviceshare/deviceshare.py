@@ -13,7 +13,7 @@ from pumice.engine.scope import SKIP
 from pumice.errors import InvalidInput
 from pumice.framework.arguments import Argument, Arguments
 from pumice.framework.plugin import Plugin
-from pumice.framework.points.events import Event, EventHandler
+from pumice.framework.points.callback import Event, EventHandler
 from pumice.framework.session.session import Session
 from pumice.model import keys
 from pumice.model.node import Node

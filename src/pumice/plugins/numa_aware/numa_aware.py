@@ -12,7 +12,7 @@ from pumice.engine.rows import NodeRows
 from pumice.engine.scope import SKIP
 from pumice.framework.arguments import Argument
 from pumice.framework.plugin import Plugin
-from pumice.framework.points.events import Event, EventHandler
+from pumice.framework.points.callback import Event, EventHandler
 from pumice.framework.session.session import Session
 from pumice.model.node import Node
 from pumice.model.reason import Code, reason_id

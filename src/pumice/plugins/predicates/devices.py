@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
 from pumice.errors import InvalidInput
-from pumice.framework.points.events import Event
+from pumice.framework.points.callback import Event
 from pumice.model import quantity
 from pumice.model.api import DeviceClass, NodeSelector, PodResourceClaim, ResourceClaim, Toleration
 from pumice.model.intents import DeviceChoice

@@ -14,7 +14,7 @@ from pumice.engine.scope import Scope, skip_unless
 from pumice.engine.views import same_class
 from pumice.framework.arguments import Argument, Arguments
 from pumice.framework.plugin import Plugin
-from pumice.framework.points.events import EventHandler
+from pumice.framework.points.callback import EventHandler
 from pumice.framework.session.session import Session
 from pumice.model.reason import reason_id
 from pumice.model.task import Task

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
-from pumice.framework.points.events import Event
+from pumice.framework.points.callback import Event
 from pumice.model import keys
 from pumice.model.api import PersistentVolumeClaim, StorageClass
 from pumice.model.intents import VolumeChoice
