@@ -23,7 +23,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from effort import examples
-from pumice.framework.session import asking
+from pumice.framework.session import questions as asking
 from pumice.scheduler import attribution
 
 asking.STRICT = True

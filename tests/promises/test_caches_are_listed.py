@@ -32,7 +32,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "unschedulable classes": ("engine/views.py",),
     "pending order": ("framework/session/pending_queue.py",),
     "last report": ("scheduler/last_cycle.py",),
-    "plugins": ("framework/session/opening.py",),
+    "plugins": ("framework/session/session.py",),
     "hyper-nodes": (
         "framework/session/session.py",
         "framework/placing/domains.py",
@@ -64,7 +64,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     ),
     "code": (
         "framework/points/callback.py",
-        "framework/session/asking.py",
+        "framework/session/questions.py",
         "framework/registry.py",
         "scheduler/assembly.py",
         "scheduler/trying.py",
@@ -75,7 +75,7 @@ WHERE: dict[str, tuple[str, ...]] = {
         "plugins/sla.py",
     ),
     "session answers": (
-        "framework/session/refusals.py",
+        "framework/session/outcome.py",
         "framework/session/outcome.py",
         "framework/evicting/",
         "framework/points/handlers.py",

@@ -24,7 +24,7 @@ from pumice.framework.loading import check_class
 from pumice.framework.point_examples import example_of
 from pumice.framework.points import POINTS, OnFailure, Point, rules
 from pumice.framework.points import table as t
-from pumice.framework.session.asking import PluginEntry
+from pumice.framework.session.questions import PluginEntry
 from pumice.framework.session.session import Session
 from pumice.model.reason import Unfit, Verdict, reason_id
 from pumice.testing import job, node, queue, session
@@ -347,8 +347,7 @@ def test_tiers_are_walked_in_one_package() -> None:
     walk = re.compile(r"for tier in .*chain\(")
     found = {p.relative_to(SRC).as_posix() for p in SRC.rglob("*.py") if walk.search(p.read_text())}
     assert found <= {
-        "framework/session/asking.py",
-        "framework/session/questions.py",  # who declares a hint, not what anybody answers
+        "framework/session/questions.py",
         "framework/session/search.py",  # filters and scores are handed to the engine one by one
         "sim/policies.py",  # sees whether an order tells jobs apart, and combines no answers
         "testing/check.py",  # a check of one plugin asks each callback by itself and combines no answers

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import pumice
-from pumice.framework.session.refusals import Refusal, Stage
+from pumice.framework.session.outcome import Refusal, Stage
 from pumice.model.codes import ReasonCode
 
 SOURCE = Path(pumice.__file__).parent

@@ -41,7 +41,7 @@ KAI: dict[str, Any] = {
 }
 BOOKS = {
     "pumice.framework.session.pending_queue.waits_for_room",
-    "pumice.framework.session.phases.status_of",
+    "pumice.framework.session.outcome.status_of",
     "pumice.kai.view.jobs.JobView.ready",
     "pumice.model.job.TaskGroup.counts",
     "pumice.model.job.TaskGroup.with_status",

@@ -14,7 +14,7 @@ from law_worlds import WorldDraw, made, node_object, worlds, zoned_worlds
 from lawful import lawful
 from msgspec.structs import replace as changed
 
-from pumice.framework.session.refusals import Stage
+from pumice.framework.session.outcome import Stage
 from pumice.framework.session.runtime import Runtime
 from pumice.model.api import AnyObject, NodeObject, Pod, PodGroup, QueueObject
 from pumice.model.events import ClusterEvent

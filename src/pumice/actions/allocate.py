@@ -9,6 +9,7 @@ from pumice.framework.placing.waiting_tasks import WaitingTasks
 from pumice.framework.plugin import Action, Argument
 from pumice.framework.points import table as points
 from pumice.framework.session.nominations import spared, that_give_way
+from pumice.framework.session.outcome import Refusal, Stage, stage_of_invalid
 from pumice.framework.session.pending_queue import (
     Cause,
     QueueCursor,
@@ -18,7 +19,6 @@ from pumice.framework.session.pending_queue import (
     postcheck,
     precheck,
 )
-from pumice.framework.session.refusals import Refusal, Stage, stage_of_invalid
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.queue import Queue

@@ -8,7 +8,7 @@ from pumice.framework.placing.node_search import NodeSearch
 from pumice.framework.placing.waiting_tasks import nowhere, placeable
 from pumice.framework.plugin import Action, Argument
 from pumice.framework.points import table as points
-from pumice.framework.session.refusals import Stage
+from pumice.framework.session.outcome import Stage
 from pumice.framework.session.search import ASKS as SEARCH_ASKS
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import ASKS as STATEMENT_ASKS

@@ -17,8 +17,8 @@ from pumice.framework.plugin import Action
 from pumice.framework.points import table as points
 from pumice.framework.run_times import declared_run_time, started_at
 from pumice.framework.session.nominations import spared, that_give_way
+from pumice.framework.session.outcome import Refusal, Stage, stage_of_invalid
 from pumice.framework.session.pending_queue import QueueCursor, QueueLoop, first_waiting
-from pumice.framework.session.refusals import Refusal, Stage, stage_of_invalid
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import Operation, Statement
 from pumice.model.job import Job

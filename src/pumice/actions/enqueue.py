@@ -6,8 +6,8 @@ from collections.abc import Hashable
 
 from pumice.framework.plugin import Action
 from pumice.framework.points import table as points
+from pumice.framework.session.outcome import Refusal, Stage
 from pumice.framework.session.pending_queue import QueueCursor
-from pumice.framework.session.refusals import Refusal, Stage
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.reason import Verdict

@@ -16,7 +16,7 @@ from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
 from pumice.framework.explaining.explain import Explanation, runs_in_part
 from pumice.framework.explaining.obstacle import obstacle_of, waits
-from pumice.framework.session.refusals import Stage
+from pumice.framework.session.outcome import Stage
 from pumice.framework.session.session import Session
 from pumice.model import keys
 from pumice.model.api import Condition

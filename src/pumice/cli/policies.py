@@ -20,7 +20,7 @@ from pumice.errors import InvalidInput
 from pumice.framework.compat import PUMICE
 from pumice.framework.points import FLAGS
 from pumice.framework.registry import PluginInfo, Registry, build
-from pumice.framework.session.asking import PluginEntry
+from pumice.framework.session.questions import PluginEntry
 
 if TYPE_CHECKING:
     from pumice.extender.server import Options

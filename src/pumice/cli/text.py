@@ -20,7 +20,7 @@ from pumice.answers.when.answer import WhenAnswer, start_in_words
 from pumice.answers.why import QueueEffect, TriedJob, TryAnswer, WhyAnswer
 from pumice.cli import render
 from pumice.framework.explaining.explain import Explanation, NearMiss, NodeReason, explain, waits
-from pumice.framework.session.refusals import Stage
+from pumice.framework.session.outcome import Stage
 from pumice.framework.session.session import Session
 from pumice.model.codes import ReasonCode
 from pumice.model.gpu import WHOLE

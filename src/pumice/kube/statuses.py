@@ -14,7 +14,7 @@ from typing import Any
 from pumice.clock import Clock
 from pumice.engine.diagnosis import FitError
 from pumice.errors import InvalidInput
-from pumice.framework.session.refusals import Stage
+from pumice.framework.session.outcome import Stage
 from pumice.kube.client import MERGE, STRATEGIC
 from pumice.kube.kinds import RESOURCES, Resource
 from pumice.kube.writer import ApiWriter

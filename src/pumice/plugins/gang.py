@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from pumice.framework.plugin import Plugin
-from pumice.framework.session.fit_errors import FitErrors
-from pumice.framework.session.outcome import Outcome
+from pumice.framework.session.outcome import FitErrors, Outcome
 from pumice.framework.session.refused_writes import refusal_for
 from pumice.framework.session.session import Session
 from pumice.model.codes import ReasonCode

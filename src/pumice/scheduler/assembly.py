@@ -16,7 +16,7 @@ from pumice.framework.docs import Who
 from pumice.framework.plugin import Action
 from pumice.framework.points import FLAGS, POINTS
 from pumice.framework.registry import PluginInfo, Registry, build, build_action
-from pumice.framework.session.asking import PluginEntry
+from pumice.framework.session.questions import PluginEntry
 from pumice.scheduler import capabilities
 from pumice.scheduler.trying import Trial, try_plugins
 from pumice.state.cluster import ClusterState

@@ -7,7 +7,7 @@ from typing import Final
 
 from pumice.framework import quota
 from pumice.framework.plugin import Arguments, Plugin
-from pumice.framework.session.asking import PluginEntry
+from pumice.framework.session.questions import PluginEntry
 from pumice.framework.session.session import Session
 from pumice.model.limit import Bound
 from pumice.model.queue import Queue

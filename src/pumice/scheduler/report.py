@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pumice.engine.diagnosis import FitError
 from pumice.framework.metrics import Histogram, Series
-from pumice.framework.session.refusals import Refusal
+from pumice.framework.session.outcome import Refusal
 from pumice.model.intents import Bind, Evict, Intent, Nominate
 
 

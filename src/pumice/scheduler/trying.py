@@ -22,7 +22,7 @@ from pumice.framework.points.callback import HANDLERS, Callback, check_runs, tak
 from pumice.framework.points.guard import OURS, author_line, let_pass
 from pumice.framework.points.point import HINTS
 from pumice.framework.points.table import POINTS
-from pumice.framework.session.asking import PluginEntry
+from pumice.framework.session.questions import PluginEntry
 from pumice.framework.session.session import HelpfulSession, Session
 from pumice.model.api import (
     AnyObject,

@@ -27,7 +27,7 @@ from pumice import (
 )
 from pumice.errors import UnknownName
 from pumice.framework.points import POINTS
-from pumice.framework.session.asking import PluginEntry
+from pumice.framework.session.questions import PluginEntry
 from pumice.testing import Scenario, cluster, job, node, queue, session, task_of
 
 

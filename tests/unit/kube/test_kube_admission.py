@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import force_setattr
 
-from pumice.framework.session.refusals import Refusal, Stage
+from pumice.framework.session.outcome import Refusal, Stage
 from pumice.kube.admission import AGAIN, EVERY, MANY, PATIENCE, Admissions, Ungrouped
 from pumice.model.api import AnyObject, Condition, PodGroup
 from pumice.model.codes import ReasonCode

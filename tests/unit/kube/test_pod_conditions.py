@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pumice.engine.diagnosis import FitError
-from pumice.framework.session.refusals import Refusal, Stage
+from pumice.framework.session.outcome import Refusal, Stage
 from pumice.kube.statuses import AGAIN, AGAIN_REFUSED, MANY, PodConditions
 from pumice.model.api import Condition, Metadata, Pod, PodGroup, PodGroupSpec, PodSpec, PodStatus, QueueObject
 from pumice.model.events import Seen

@@ -7,7 +7,7 @@ from typing import Any
 
 from pumice.framework.compat import VOLCANO
 from pumice.framework.plugin import Arguments, Plugin
-from pumice.framework.session.asking import PluginEntry
+from pumice.framework.session.questions import PluginEntry
 from pumice.framework.session.session import Session
 from pumice.model import api
 from pumice.model.api import AnyObject

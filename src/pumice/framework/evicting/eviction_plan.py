@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pumice.framework.evicting.victims import scenario_of
 from pumice.framework.placing.serving import PLACING
 from pumice.framework.points import table as points
-from pumice.framework.session.refusals import Refusal, Stage
+from pumice.framework.session.outcome import Refusal, Stage
 from pumice.framework.session.search import ASKS as SEARCH_ASKS
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import ASKS as STATEMENT_ASKS

@@ -14,7 +14,7 @@ from typing import Final
 from pumice.framework.explaining.explain_evictions import evictions_in_vain
 from pumice.framework.explaining.explain_nodes import NearMiss, NodeReason, Nodes, SoleObjection, written
 from pumice.framework.explaining.obstacle import FailedTask, obstacle_of, waits
-from pumice.framework.session.refusals import Refusal, Stage
+from pumice.framework.session.outcome import Refusal, Stage
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.limit import Limit

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from pumice.engine.diagnosis import FitError
 from pumice.framework.explaining.explain_nodes import FitsEmpty, never_fits
+from pumice.framework.session.outcome import Refusal, Stage
 from pumice.framework.session.problems import queue_problem
-from pumice.framework.session.refusals import Refusal, Stage
 from pumice.framework.session.refused_writes import refusal_for
 from pumice.framework.session.session import Session
 from pumice.model.codes import ReasonCode

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pumice.engine.hypernodes import HyperNodeTree, places_of
 from pumice.framework.points.table import SUB_JOB_READY
-from pumice.framework.session.refusals import Refusal, Stage
+from pumice.framework.session.outcome import Refusal, Stage
 from pumice.model.job import Job, SubJob
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task, TaskClass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pumice.framework import quota
-from pumice.framework.session.refusals import Refusal, Stage
+from pumice.framework.session.outcome import Refusal, Stage
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import Statement
 from pumice.model.job import Job

@@ -21,7 +21,7 @@ from pumice.framework.placing.waiting_tasks import WaitingTasks, place_in_sets
 from pumice.framework.points import table as points
 from pumice.framework.points.table import HYPER_NODE_ORDER
 from pumice.framework.session.nominations import holds
-from pumice.framework.session.refusals import Stage
+from pumice.framework.session.outcome import Stage
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import Operation, Statement
 from pumice.model.job import Job, SubJob

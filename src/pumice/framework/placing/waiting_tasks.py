@@ -13,8 +13,8 @@ from pumice.engine.choose import NodeChoice
 from pumice.engine.diagnosis import FitError
 from pumice.framework.placing.node_search import NodeSearch, rows_of
 from pumice.framework.points import table as t
+from pumice.framework.session.outcome import Refusal, Stage
 from pumice.framework.session.pending_queue import QueueDenied, denied
-from pumice.framework.session.refusals import Refusal, Stage
 from pumice.framework.session.search import ASKS as SEARCH_ASKS
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import ASKS as STATEMENT_ASKS

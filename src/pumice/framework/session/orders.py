@@ -10,6 +10,7 @@ from pumice.engine.heap import GoHeap
 from pumice.framework import quota
 from pumice.framework.points import table as t
 from pumice.framework.points.point import Point
+from pumice.framework.session.outcome import Refusal, Stage
 from pumice.framework.session.pending_queue import (
     Grouping,
     PendingQueue,
@@ -17,7 +18,6 @@ from pumice.framework.session.pending_queue import (
     waits_for_admission,
     waits_for_room,
 )
-from pumice.framework.session.refusals import Refusal, Stage
 from pumice.model.job import Job, SubJob
 from pumice.model.queue import Queue
 from pumice.model.task import Task

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pumice.engine.diagnosis import FitError
 from pumice.framework.points import table as points
 from pumice.framework.session.nominations import held_by_others
-from pumice.framework.session.refusals import Refusal, Refusals, Stage
+from pumice.framework.session.outcome import Refusal, Refusals, Stage
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.reason import Reason, Verdict

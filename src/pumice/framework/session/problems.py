@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.config.problems import nearest
-from pumice.framework.session.refusals import Refusal, Stage
+from pumice.framework.session.outcome import Refusal, Stage
 from pumice.model import native
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note, StatusUpdate
 
 if TYPE_CHECKING:
-    from pumice.framework.session.runtime import Runtime
     from pumice.framework.session.session import Session
     from pumice.state.cluster import ClusterState
 
@@ -44,11 +43,6 @@ def tell_problems(ssn: Session) -> None:
             if told.get((kind, key)) != text:
                 ssn.outcome.intents.append(Note(kind, key, "Warning", ReasonCode.INVALID, text))
         ssn.runtime.kept[_TOLD] = dict(state.problems)
-
-
-def untold(state: ClusterState, runtime: Runtime) -> bool:
-    """Is there a PodGroup without a queue, or an object with a problem that was not told yet?"""
-    return bool(state.queueless) or runtime.kept.get(_TOLD, {}) != state.problems
 
 
 def queue_problem(state: ClusterState, name: str) -> tuple[str, str]:

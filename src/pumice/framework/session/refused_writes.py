@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pumice.framework.session.nominations import end_nomination
-from pumice.framework.session.refusals import Stage
+from pumice.framework.session.outcome import Stage
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
 from pumice.model.job import Job

@@ -12,8 +12,8 @@ from pumice.framework.session.pending_queue import PendingQueue
 from pumice.framework.session.rounds import Losses, Turns
 
 if TYPE_CHECKING:
-    from pumice.framework.session.asking import PluginEntry
     from pumice.framework.session.nominations import Nomination
+    from pumice.framework.session.questions import PluginEntry
 
 
 class TierBuilder(Protocol):

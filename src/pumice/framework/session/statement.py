@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pumice.framework.points.handlers import Unprepared
 from pumice.framework.points.table import BIND_REQUEST_MUTATE, GPU_ORDER
 from pumice.framework.session.nominations import nominate
-from pumice.framework.session.refusals import Stage
+from pumice.framework.session.outcome import Stage
 from pumice.framework.session.rounds import note_losses, note_lost, note_placed
 from pumice.model.intents import Bind, Choice, Evict, Nominate
 from pumice.model.job import Job

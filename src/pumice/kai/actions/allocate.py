@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pumice.framework.plugin import Action
-from pumice.framework.session.refusals import Stage
+from pumice.framework.session.outcome import Stage
 from pumice.framework.session.session import Session
 from pumice.kai.search import placing, work_order
 from pumice.kai.search.helping import paused, waiting

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pumice.engine.scope import skip_unless
 from pumice.framework.plugin import Plugin
-from pumice.framework.session.refusals import Stage
+from pumice.framework.session.outcome import Stage
 from pumice.framework.session.session import Session
 from pumice.kai.search.placing import WorldRows
 from pumice.kai.view.jobs import JobView, Member

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Final, cast
 
 from pumice.framework.points import table as t
-from pumice.framework.session.refusals import Stage
+from pumice.framework.session.outcome import Stage
 from pumice.framework.session.rounds import surplus_pause
 from pumice.framework.session.session import Session
 from pumice.kai.search import placing, solver, work_order

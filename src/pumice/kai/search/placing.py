@@ -16,7 +16,7 @@ from pumice.engine.scope import SKIP
 from pumice.engine.views import Scorer
 from pumice.framework.points import table as t
 from pumice.framework.points.guard import PluginRows
-from pumice.framework.session.refusals import Stage
+from pumice.framework.session.outcome import Stage
 from pumice.framework.session.session import Session
 from pumice.kai.view.jobs import GroupSet, JobView, Member, PodSet
 from pumice.kai.view.nodes import WHOLE_GPU, NodeLedger

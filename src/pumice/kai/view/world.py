@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from pumice.framework.session.refusals import Stage
+from pumice.framework.session.outcome import Stage
 from pumice.kai.view.device_claims import ClaimedDevices, gpu_devices
 from pumice.kai.view.intake import KeptView, WrittenTimes, take_in
 from pumice.kai.view.jobs import JobView, chunk, is_eligible, piece_to_evict

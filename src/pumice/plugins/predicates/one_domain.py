@@ -12,7 +12,7 @@ from pumice.engine.hypernodes import places_of
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import SKIP
 from pumice.engine.views import of_labels
-from pumice.framework.session.refusals import Stage
+from pumice.framework.session.outcome import Stage
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.native import NativePodGroup
