@@ -194,17 +194,18 @@ class World:
 
 
 class Scheduler:
-    """A scheduler process and its log. A flag without a dash is a setting: ``bindsInFlight=4``."""
+    """A scheduler process and its log. A word with a value and without a dash is a setting: ``bindsInFlight=4``."""
 
     def __init__(self, log: Path, kubeconfig: str, *flags: str) -> None:
         self._log = log
-        values = dict(flag.split("=", 1) for flag in flags if not flag.startswith("-"))
+        settings = [flag for flag in flags if not flag.startswith("-") and "=" in flag]
+        values = dict(setting.split("=", 1) for setting in settings)
         file = log.with_suffix(".yaml")
         head = {"apiVersion": "pumice.dev/v1", "kind": "Scheduler"}
         file.write_text(yaml.safe_dump(with_values(head, {path: yaml.safe_load(v) for path, v in values.items()})))
         command = [str(_VENV / "pumice"), "run", f"--kubeconfig={kubeconfig}", "--schedule-period=200ms"]
         command += [f"--config={file}"] if values else []
-        command += [flag for flag in flags if flag.startswith("-")]
+        command += [flag for flag in flags if flag not in settings]
         with log.open("wb") as out:
             self._process = subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, "POD_NAME": log.stem})
 

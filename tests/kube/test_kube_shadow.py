@@ -66,7 +66,7 @@ def test_a_shadow_says_what_it_would_do_otherwise_and_cannot_write(world: World,
     command = [VENV / "pumice", "shadow", f"--conf={candidate}", f"--kubeconfig={reader}", "--scheduler-name=pumice"]
     page = tmp_path / "shadow.html"
     with subprocess.Popen(
-        [*map(str, command), "--for=60s", f"--report={page}", "-o", "json", "--period=500ms"],
+        [*map(str, command), "--duration=60s", f"--report={page}", "-o", "json", "--period=500ms"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
