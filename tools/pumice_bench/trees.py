@@ -134,10 +134,11 @@ def _git(checkout: Path, *args: str) -> subprocess.CompletedProcess[bytes]:
 def _describe(root: Path) -> None:
     """Write the tree's entry points down as an installed package has them: plugins are found through these."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    folder = root / "metadata" / f"{project['name']}-{project['version']}.dist-info"
+    version = project.get("version", "0")  # a version that is taken from the tag stands in no file
+    folder = root / "metadata" / f"{project['name']}-{version}.dist-info"
     folder.mkdir(parents=True)
     (folder / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n", encoding="utf-8"
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version}\n", encoding="utf-8"
     )
     lines = []
     for section, entries in project.get("entry-points", {}).items():
