@@ -115,7 +115,7 @@ KINDS = [pytest.param(what, marks=pytest.mark.slow) if what not in OFTEN else wh
 """The rarer ones are tried before a change lands, not in every run."""
 NEVER_AN_ANSWER = ("raises", "SystemExit", "RecursionError", "wrong kind", "Speechless", "BaseException")
 """What is wrong whatever was asked; but anything that can be looked up will do as a key."""
-KEYS = ("key", "profile")
+KEYS = ("key",)
 
 
 # -- what can be handed over ----------------------------------------------------------------------------------------
@@ -140,8 +140,6 @@ NEUTRAL_HINTS: dict[str, Callable[..., Any]] = {
     "key": lambda *_: 0,
     "normalize": lambda raw, mask: raw,
     "max_tasks": lambda queue, task: 99,
-    "profile": lambda job: 0,
-    "admits": lambda own, other: True,
 }
 
 
@@ -196,8 +194,6 @@ ARITY = {
     "key": 1,
     "normalize": 2,
     "max_tasks": 2,
-    "profile": 1,
-    "admits": 2,
 }
 
 
@@ -219,8 +215,6 @@ def _plugin(method: str, parameter: str, wrong: Callable[..., Any], scope: Scope
         spoilt = Spoilt(NEUTRAL_HINTS[parameter], wrong, ARITY.get(parameter, 1))
         fn = right if sorts else Spoilt(right, right, arity).fn
         hints = {parameter: spoilt.fn}
-        hints |= {"profile": NEUTRAL_HINTS["profile"]} if parameter == "admits" else {}
-        hints |= {"admits": NEUTRAL_HINTS["admits"]} if parameter == "profile" else {}
     if "scope" in takes:
         hints["scope"] = scope
 

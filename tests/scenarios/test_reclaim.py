@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pumice.framework.evicting import eviction
-from pumice.framework.evicting.eviction import RoomMaker
+from pumice.framework.evicting import preemptor
+from pumice.framework.evicting.preemptor import Preemptor
 from pumice.model.api import PodSpec
 from pumice.model.status import TaskStatus
 from pumice.testing.builders import node, queue
@@ -97,13 +97,13 @@ def test_a_node_that_the_filters_refuse_is_not_cleared() -> None:
 @pytest.mark.slow
 def test_asking_when_all_victims_are_gone_decides_as_asking_after_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a victim could come back: where one could, it is found out for each of them after all."""
-    real, asked = RoomMaker._evict, []
+    real, asked = Preemptor._evict, []
 
-    def noted(self: RoomMaker, *args: Any, one_by_one: bool) -> Any:
+    def noted(self: Preemptor, *args: Any, one_by_one: bool) -> Any:
         asked.append(one_by_one)
         return real(self, *args, one_by_one=one_by_one)
 
-    monkeypatch.setattr(RoomMaker, "_evict", noted)
+    monkeypatch.setattr(Preemptor, "_evict", noted)
     plugins = [["priority", "gang"], ["predicates", "capacity", "nodeorder"]]
     evictions = again = 0
     for seed in range(120):
@@ -111,7 +111,7 @@ def test_asking_when_all_victims_are_gone_decides_as_asking_after_each(monkeypat
         for at_once in (True, False):
             with monkeypatch.context() as patch:
                 if not at_once:
-                    patch.setattr(eviction, "refusals_last", lambda _: False)
+                    patch.setattr(preemptor, "refusals_last", lambda _: False)
                 draw = random.Random(seed)
                 deserved = [{"cpu": draw.randint(0, 6)} for _ in range(3)]
                 scenario = Scenario(*(queue(f"q{n}", deserved=share) for n, share in enumerate(deserved)))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import takewhile
 
-from pumice.framework.evicting.gang_eviction import ASKS as EVICTION_ASKS
-from pumice.framework.evicting.gang_eviction import GangEviction, GangRules
-from pumice.framework.evicting.starving import ASKS as STARVING_ASKS
-from pumice.framework.evicting.starving import StarvingJobs
+from pumice.framework.evicting.eviction_plan import PendingPreemptors
+from pumice.framework.evicting.gang_preemptor import ASKS as PREEMPTOR_ASKS
+from pumice.framework.evicting.gang_preemptor import GangPreemptor, GangRules
 from pumice.framework.plugin import Action, Argument
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
@@ -25,21 +24,21 @@ class GangPreempt(Action):
         8, "In how many hyper-nodes it looks for victims.", name="maxDomains", minimum=1, lenient=True
     )
     whole = Argument(True, "Whole gangs may be evicted, too.", name="allowWholeBundle")
-    asks = (*EVICTION_ASKS, *STARVING_ASKS)
+    asks = PREEMPTOR_ASKS
 
     def execute(self, ssn: Session) -> None:
         """Serve every starving job once, best queue and best job first."""
         rules = GangRules(self.name, "GangPreempt", (S.BOUND, S.RUNNING), _lesser(ssn), by_queue=False)
-        maker = GangEviction(ssn, rules, max_domains=self.max_domains, whole=self.whole)
-        starving = StarvingJobs(ssn, topology=True, worth=lambda job, _: maker.could_help(job), together=True)
+        preemptor = GangPreemptor(ssn, rules, max_domains=self.max_domains, whole=self.whole)
+        starving = PendingPreemptors(ssn, topology=True, feasible=lambda job, _: preemptor.may_help(job), as_queue=True)
         queues = starving.queues()
         while queues:
             queue = queues.pop()
             jobs = ssn.orders.job_heap(starving.of(queue))
             while jobs:
                 job = jobs.pop()
-                if maker.could_help(job):
-                    maker.serve(queue, job)
+                if preemptor.may_help(job):
+                    preemptor.serve(queue, job)
 
 
 def _lesser(ssn: Session) -> Callable[[Job], Iterator[Job]]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from pumice.framework.evicting.gang_eviction import ASKS as EVICTION_ASKS
-from pumice.framework.evicting.gang_eviction import GangEviction, GangRules
-from pumice.framework.evicting.starving import ASKS as STARVING_ASKS
-from pumice.framework.evicting.starving import StarvingJobs
+from pumice.framework.evicting.eviction_plan import PendingPreemptors
+from pumice.framework.evicting.gang_preemptor import ASKS as PREEMPTOR_ASKS
+from pumice.framework.evicting.gang_preemptor import GangPreemptor, GangRules
 from pumice.framework.plugin import Action, Argument
 from pumice.framework.points import table as points
 from pumice.framework.session.session import Session
@@ -24,7 +23,7 @@ class GangReclaim(Action):
         8, "In how many hyper-nodes it looks for victims.", name="maxDomains", minimum=1, lenient=True
     )
     whole = Argument(True, "Whole gangs may be evicted, too.", name="allowWholeBundle")
-    asks = (points.OVERUSED, points.PREEMPTIVE, *EVICTION_ASKS, *STARVING_ASKS)
+    asks = (points.OVERUSED, points.PREEMPTIVE, *PREEMPTOR_ASKS)
 
     def execute(self, ssn: Session) -> None:
         """Serve every starving job once, best queue and best job first."""
@@ -35,8 +34,8 @@ class GangReclaim(Action):
                     yield from queue.jobs.values()
 
         rules = GangRules(self.name, "GangReclaim", (TaskStatus.RUNNING,), others, by_queue=True)
-        maker = GangEviction(ssn, rules, max_domains=self.max_domains, whole=self.whole)
-        starving = StarvingJobs(ssn, topology=True)
+        preemptor = GangPreemptor(ssn, rules, max_domains=self.max_domains, whole=self.whole)
+        starving = PendingPreemptors(ssn, topology=True)
         queues = starving.queues()
         while queues:
             queue = queues.pop()
@@ -44,4 +43,4 @@ class GangReclaim(Action):
                 continue
             jobs = ssn.orders.job_heap(starving.of(queue))
             while jobs:
-                maker.serve(queue, jobs.pop(), partial(ssn.preemptive, queue))
+                preemptor.serve(queue, jobs.pop(), partial(ssn.preemptive, queue))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pumice.framework.evicting.dryrun import DryRun, Width
-from pumice.framework.evicting.eviction import ASKS as EVICTION_ASKS
-from pumice.framework.evicting.eviction import RoomMaker
-from pumice.framework.evicting.starving import ASKS as STARVING_ASKS
-from pumice.framework.evicting.starving import StarvingJobs, may_preempt, waiting_tasks
+from pumice.framework.evicting.eviction_plan import PendingPreemptors, may_preempt, waiting_tasks
+from pumice.framework.evicting.preemptor import ASKS as PREEMPTOR_ASKS
+from pumice.framework.evicting.preemptor import CandidateNodes, Preemptor, RoomRequest
 from pumice.framework.plugin import Action, Argument, Arguments
 from pumice.framework.points import table as points
-from pumice.framework.points.table import PREEMPTABLE
 from pumice.framework.session.nominations import held_by_others
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import Statement
@@ -35,15 +32,20 @@ class Preempt(Action):
     percentage = Argument(10, "Candidates of all nodes.", name="minCandidateNodesPercentage", unit="percent")
     least = Argument(1, "At least so many candidates.", name="minCandidateNodesAbsolute")
     most = Argument(100, "At most so many candidates.", name="maxCandidateNodesAbsolute")
-    asks = (points.PREEMPTABLE, points.JOB_PIPELINED, *EVICTION_ASKS, *STARVING_ASKS)
+    asks = (points.PREEMPTABLE, points.JOB_PIPELINED, *PREEMPTOR_ASKS)
 
     def execute(self, ssn: Session) -> None:
         """Serve every starving job once, best queue and best job first."""
-        width = Width(self.percentage, self.least, self.most)
-        maker = RoomMaker(ssn, self.name, PREEMPTABLE, asks_again=True, anywhere=True, remember=self.remember)
-        search: RoomMaker | DryRun = DryRun(ssn, maker, width) if self.aware else maker
-        starving = StarvingJobs(
-            ssn, topology=False, worth=lambda job, queue: maker.possible.could_help(job, queue, queue.name.__eq__)
+        compares = CandidateNodes(self.percentage, self.least, self.most) if self.aware else None
+        preemptor = Preemptor(
+            *(ssn, self.name, points.PREEMPTABLE),
+            asks_again=True,
+            anywhere=True,
+            remember=self.remember,
+            compares=compares,
+        )
+        starving = PendingPreemptors(
+            ssn, topology=False, feasible=lambda job, queue: preemptor.capacity.may_fit(job, queue.name.__eq__)
         )
         queues = starving.queues()
         while queues:
@@ -53,41 +55,34 @@ class Preempt(Action):
             while jobs:
                 job = jobs.pop()
                 with held_by_others(ssn, queue, job):
-                    self._between_jobs(ssn, maker, search, queue, job)
+                    self._between_jobs(ssn, preemptor, queue, job)
             for job in served:
                 with held_by_others(ssn, queue, job):
-                    self._within_job(ssn, maker, search, queue, job)
+                    self._within_job(ssn, preemptor, queue, job)
 
-    def _between_jobs(self, ssn: Session, maker: RoomMaker, search: RoomMaker | DryRun, queue: Queue, job: Job) -> None:
+    def _between_jobs(self, ssn: Session, preemptor: Preemptor, queue: Queue, job: Job) -> None:
         """Make room for a job at the cost of other jobs of its queue; all of it or nothing."""
         statement = ssn.statement()
 
-        def make() -> None:
+        def serve() -> None:
             for task in waiting_tasks(ssn, job):
                 if not ssn.job_starving(job):
                     break
-                self._serve(ssn, search, task, queue, statement, same_job=False)
+                self._serve(ssn, preemptor, task, queue, statement, same_job=False)
 
-        if maker.plan(job, statement, make):
-            maker.settle(statement, job)
+        if preemptor.make_room_for_job(job, statement, serve):
+            preemptor.settle(statement, job)
 
-    def _within_job(self, ssn: Session, maker: RoomMaker, search: RoomMaker | DryRun, queue: Queue, job: Job) -> None:
+    def _within_job(self, ssn: Session, preemptor: Preemptor, queue: Queue, job: Job) -> None:
         """Make room for tasks of a job at the cost of its lesser ones, one by one until one finds none."""
         for task in waiting_tasks(ssn, job):
             statement = ssn.statement()
-            if not self._serve(ssn, search, task, queue, statement, same_job=True):
+            if not self._serve(ssn, preemptor, task, queue, statement, same_job=True):
                 return
-            maker.settle(statement, job, task)
+            preemptor.settle(statement, job, task)
 
     def _serve(
-        self,
-        ssn: Session,
-        search: RoomMaker | DryRun,
-        task: Task,
-        queue: Queue,
-        statement: Statement,
-        *,
-        same_job: bool,
+        self, ssn: Session, preemptor: Preemptor, task: Task, queue: Queue, statement: Statement, *, same_job: bool
     ) -> bool:
         if not may_preempt(ssn, task) or not ssn.pre_predicate(task):
             return False
@@ -102,4 +97,6 @@ class Preempt(Action):
                 return False
             return (other is job) == same_job
 
-        return search.make(task, queue, statement, permits, None if same_job else queue.name.__eq__)
+        return preemptor.make_room(
+            RoomRequest(task, queue, statement, permits, None if same_job else queue.name.__eq__)
+        )

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pumice.framework.evicting.eviction import ASKS as EVICTION_ASKS
-from pumice.framework.evicting.eviction import RoomMaker
-from pumice.framework.evicting.eviction_plan import spares
-from pumice.framework.evicting.possible import reclaimed_for
-from pumice.framework.evicting.starving import ASKS as STARVING_ASKS
-from pumice.framework.evicting.starving import StarvingJobs, never_preempts, waiting_tasks
+from pumice.framework.evicting.eviction_plan import PendingPreemptors, never_preempts, spares, waiting_tasks
+from pumice.framework.evicting.freed_capacity import reclaimed_for
+from pumice.framework.evicting.preemptor import ASKS as PREEMPTOR_ASKS
+from pumice.framework.evicting.preemptor import Preemptor, RoomRequest
 from pumice.framework.plugin import Action, Argument
 from pumice.framework.points import table as points
-from pumice.framework.points.table import RECLAIMABLE
 from pumice.framework.session.nominations import held_by_others
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
@@ -26,22 +23,19 @@ class Reclaim(Action):
 
     name = "reclaim"
     remember = Argument(True, "Has no effect.", name="predicateErrorCacheEnable")
-    asks = (
-        *(points.RECLAIMABLE, points.OVERUSED, points.PREEMPTIVE, points.JOB_PIPELINED),
-        *(*EVICTION_ASKS, *STARVING_ASKS),
-    )
+    asks = (points.RECLAIMABLE, points.OVERUSED, points.PREEMPTIVE, points.JOB_PIPELINED, *PREEMPTOR_ASKS)
 
     def execute(self, ssn: Session) -> None:
         """Serve every starving job once, best queue and best job first."""
-        maker = RoomMaker(ssn, self.name, RECLAIMABLE, asks_again=spares(ssn), anywhere=False)
+        preemptor = Preemptor(ssn, self.name, points.RECLAIMABLE, asks_again=spares(ssn), anywhere=False)
 
-        def worth(job: Job, queue: Queue) -> bool:
-            waiting = job.with_status(S.PENDING).values()
-            return maker.possible.could_help(job, queue, reclaimed_for(ssn, queue)) and any(
-                ssn.preemptive(queue, [t]) for t in waiting
+        def feasible(job: Job, queue: Queue) -> bool:
+            pending = job.with_status(S.PENDING).values()
+            return preemptor.capacity.may_fit(job, reclaimed_for(ssn, queue)) and any(
+                ssn.preemptive(queue, [t]) for t in pending
             )
 
-        starving = StarvingJobs(ssn, topology=True, worth=worth)
+        starving = PendingPreemptors(ssn, topology=True, feasible=feasible)
         queues = starving.queues()
         while queues:
             queue = queues.pop()
@@ -51,9 +45,9 @@ class Reclaim(Action):
             while jobs:
                 job = jobs.pop()
                 with held_by_others(ssn, queue, job):
-                    self._serve(ssn, maker, queue, job)
+                    self._serve(ssn, preemptor, queue, job)
 
-    def _serve(self, ssn: Session, maker: RoomMaker, queue: Queue, job: Job) -> None:
+    def _serve(self, ssn: Session, preemptor: Preemptor, queue: Queue, job: Job) -> None:
         """Make room for a job; all of it or nothing."""
         statement = ssn.statement()
         from_queue = reclaimed_for(ssn, queue)
@@ -62,13 +56,13 @@ class Reclaim(Action):
             other = victim.job
             return victim.status is S.RUNNING and other is not None and other.in_session and from_queue(other.queue)
 
-        def make() -> None:
+        def serve() -> None:
             for task in waiting_tasks(ssn, job):
                 if not ssn.job_starving(job):
                     break
                 if never_preempts(task) or not ssn.preemptive(queue, [task]) or not ssn.pre_predicate(task):
                     continue
-                maker.make(task, queue, statement, permits, from_queue)
+                preemptor.make_room(RoomRequest(task, queue, statement, permits, from_queue))
 
-        if maker.plan(job, statement, make):
-            maker.settle(statement, job)
+        if preemptor.make_room_for_job(job, statement, serve):
+            preemptor.settle(statement, job)

@@ -20,7 +20,7 @@ class Priority(Plugin):
         ssn.add_task_order_key_fn(self.name, _task_key)
         ssn.add_job_order_key_fn(self.name, _job_key)
         ssn.add_sub_job_order_key_fn(self.name, _sub_job_key)
-        ssn.add_preemptable_fn(self.name, _preemptable, profile=_profile, admits=_admits)
+        ssn.add_preemptable_fn(self.name, _preemptable, key=_job_priority)
         ssn.add_unified_evictable_fn(self.name, _evictable)
         ssn.add_job_starving_fn(self.name, _starving)
 
@@ -37,13 +37,8 @@ def _sub_job_key(sub_job: SubJob) -> int:
     return -sub_job.priority
 
 
-def _profile(job: Job) -> int:
+def _job_priority(job: Job) -> int:
     return job.priority
-
-
-def _admits(own: int, other: int) -> bool:
-    """May tasks of another job of that priority be victims?"""
-    return other < own
 
 
 def _preemptable(preemptor: Task, candidates: Sequence[Task]) -> list[Task]:

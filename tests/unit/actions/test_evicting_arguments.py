@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pumice.config import InvalidConf
-from pumice.framework.evicting.dryrun import Width
+from pumice.framework.evicting.preemptor import CandidateNodes
 from pumice.testing.builders import node
 from pumice.testing.scenario import Scenario
 
@@ -15,15 +15,15 @@ from pumice.testing.scenario import Scenario
 @pytest.mark.parametrize(
     ("width", "nodes", "wanted"),
     [
-        (Width(10, 1, 100), 5, 1),
-        (Width(10, 1, 100), 500, 50),
-        (Width(10, 1, 100), 5000, 100),
-        (Width(10, 20, 100), 50, 20),
-        (Width(10, 20, 100), 8, 8),
-        (Width(100, 50, 100), 4, 4),
+        (CandidateNodes(10, 1, 100), 5, 1),
+        (CandidateNodes(10, 1, 100), 500, 50),
+        (CandidateNodes(10, 1, 100), 5000, 100),
+        (CandidateNodes(10, 20, 100), 50, 20),
+        (CandidateNodes(10, 20, 100), 8, 8),
+        (CandidateNodes(100, 50, 100), 4, 4),
     ],
 )
-def test_the_number_of_candidates_is_a_percentage_within_limits(width: Width, nodes: int, wanted: int) -> None:
+def test_the_number_of_candidates_is_a_percentage_within_limits(width: CandidateNodes, nodes: int, wanted: int) -> None:
     assert width.of(nodes) == wanted
 
 
@@ -31,7 +31,7 @@ def test_the_number_of_candidates_is_a_percentage_within_limits(width: Width, no
 def test_at_least_one_candidate_is_looked_for_and_never_more_than_there_are_nodes(
     percentage: int, least: int, most: int, nodes: int
 ) -> None:
-    assert 1 <= Width(percentage, least, most).of(nodes) <= nodes
+    assert 1 <= CandidateNodes(percentage, least, most).of(nodes) <= nodes
 
 
 @pytest.mark.parametrize(

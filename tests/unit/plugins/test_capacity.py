@@ -11,7 +11,7 @@ from queue_worlds import no_arguments, opened, queue
 
 from effort import examples
 from pumice.errors import InvalidInput
-from pumice.framework.evicting.eviction import refusals_last
+from pumice.framework.evicting.preemptor import refusals_last
 from pumice.framework.evicting.victims import EvictionContext
 from pumice.framework.plugin import Arguments
 from pumice.framework.session.session import Session

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from pumice.framework.evicting.possible import FromQueue, PossibleVictims, Victims, reclaimed_for
-from pumice.framework.evicting.starving import never_preempts
+from pumice.framework.evicting.eviction_plan import never_preempts
+from pumice.framework.evicting.freed_capacity import EvictableCapacity, FromQueue, VictimQuestion, reclaimed_for
 from pumice.framework.evicting.victims import victim_order
 from pumice.framework.points import table as points
 from pumice.framework.points.forms import ABSTAIN
@@ -91,10 +91,10 @@ def _words(said: object, otherwise: str) -> str:
 class _Looking:
     """Looks at the possible victims of one action for one task."""
 
-    def __init__(self, ssn: Session, point: Victims, from_queue: FromQueue, task: Task) -> None:
+    def __init__(self, ssn: Session, point: VictimQuestion, from_queue: FromQueue, task: Task) -> None:
         self._ssn, self._point, self._from_queue, self._task = ssn, point, from_queue, task
-        self._possible = PossibleVictims(ssn, point)
-        self._could = self._possible.could_fit(task, from_queue).tolist()
+        self._capacity = EvictableCapacity(ssn, point)
+        self._could = self._capacity.freed_for(task, from_queue).fits(task.klass).tolist()
         self._severity = ssn.search.evaluator.view(task).severity.tolist()
         self._spared = not_back_from(ssn, task.job)
         self._filters = ssn.anybody(points.VICTIM_FILTER)
@@ -132,7 +132,7 @@ class _Looking:
         """Why all of a job stay; nothing where some might go."""
         if job.together:
             return "are of jobs that are evicted as a whole"
-        if plugin := self._possible.kept_by(self._task, job):
+        if plugin := self._capacity.kept_by(self._task.job, job):
             return f"are kept by {plugin}"
         if self._filters and not (verdict := self._ssn.victim_filter(self._task.job, job)):
             return f"are kept by {verdict.plugin or 'a plugin'}"

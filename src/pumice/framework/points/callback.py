@@ -90,9 +90,6 @@ class Callback:
     monotone: bool = False
     """preemptive: a queue that is refused would be refused, too, if it held more."""
     sort_key: bool = False
-    profile: Callable[..., Any] | None = None
-    admits: Callable[..., bool] | None = None
-    """preemptable, reclaimable: whether tasks of a job with that profile can be victims at all."""
 
     def parts(self) -> list[tuple[str, Callable[..., Any]]]:
         """Everything callable that the plugin handed over, by name: its function and its hints."""

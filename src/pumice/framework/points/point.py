@@ -30,14 +30,6 @@ HINTS: Final[Mapping[str, tuple[str, str]]] = {
         "*normalize(scores, mask)*: how the scores of all candidates are made comparable.",
     ),
     "max_tasks": ("Fn | None = None", "*max_tasks(queue, task)*: how many equal tasks in a row the queue would take."),
-    "profile": (
-        "Fn | None = None",
-        "*profile(job)*: with *admits*, whose tasks are never let go; only for a plugin that never abstains.",
-    ),
-    "admits": (
-        "Fn | None = None",
-        "*admits(own profile, profile)*: may such a job evict tasks of such a one at all?",
-    ),
 }
 """Hint -> its type and default in registration methods, and what it says."""
 

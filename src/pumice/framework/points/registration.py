@@ -468,30 +468,16 @@ class Registration:
     add_job_starving_fns = add_job_starving_fn
 
     def add_preemptable_fn(
-        self,
-        name: str | PreemptableFn,
-        fn: PreemptableFn | None = None,
-        *,
-        profile: Fn | None = None,
-        admits: Fn | None = None,
+        self, name: str | PreemptableFn, fn: PreemptableFn | None = None, *, key: Fn | None = None
     ) -> None:
-        """*profile(job)*: with *admits*, whose tasks are never let go; only for a plugin that never abstains.
-        *admits(own profile, profile)*: may such a job evict tasks of such a one at all?
-        """
-        self.add("preemptable", name, fn, profile=profile, admits=admits)
+        """*key(item)*: items of equal keys get equal answers until something changes. It reads the item alone."""
+        self.add("preemptable", name, fn, key=key)
 
     def add_reclaimable_fn(
-        self,
-        name: str | ReclaimableFn,
-        fn: ReclaimableFn | None = None,
-        *,
-        profile: Fn | None = None,
-        admits: Fn | None = None,
+        self, name: str | ReclaimableFn, fn: ReclaimableFn | None = None, *, key: Fn | None = None
     ) -> None:
-        """*profile(job)*: with *admits*, whose tasks are never let go; only for a plugin that never abstains.
-        *admits(own profile, profile)*: may such a job evict tasks of such a one at all?
-        """
-        self.add("reclaimable", name, fn, profile=profile, admits=admits)
+        """*key(item)*: items of equal keys get equal answers until something changes. It reads the item alone."""
+        self.add("reclaimable", name, fn, key=key)
 
     def add_unified_evictable_fn(self, name: str | UnifiedEvictableFn, fn: UnifiedEvictableFn | None = None) -> None:
         self.add("unified_evictable", name, fn)

@@ -433,11 +433,9 @@ PREEMPTABLE: Point[[Task, Sequence[Task]], Victims, list[Task] | None] = Point(
     signature="(preemptor, [task]) -> [victim] or (victims, vote)",
     flag="enablePreemptable",
     switch=_VICTIMS,
-    hints=(
-        "profile",
-        "admits",
-    ),
-    contract="Which tasks may be preempted for the task? None abstains.",
+    hints=("key",),
+    contract="Which tasks may be preempted for the task? None abstains. The item of a key is a job: whether tasks of "
+    "another job may go for one of its tasks then follows from the keys of the two jobs.",
 )
 RECLAIMABLE: Point[[Task, Sequence[Task]], Victims, list[Task] | None] = Point(
     "reclaimable",
@@ -449,11 +447,9 @@ RECLAIMABLE: Point[[Task, Sequence[Task]], Victims, list[Task] | None] = Point(
     signature="(reclaimer, [task]) -> [victim] or (victims, vote)",
     flag="enableReclaimable",
     switch=_VICTIMS,
-    hints=(
-        "profile",
-        "admits",
-    ),
-    contract="Which tasks may be reclaimed for the task? None abstains.",
+    hints=("key",),
+    contract="Which tasks may be reclaimed for the task? None abstains. The item of a key is a job: whether tasks of "
+    "another job may go for one of its tasks then follows from the keys of the two jobs.",
 )
 UNIFIED_EVICTABLE: Point[[Any, Sequence[Task]], Victims, list[Task] | None] = Point(
     "unified_evictable",

@@ -14,6 +14,7 @@ from pumice.engine.rows import NodeRows
 from pumice.framework.compat import Compat
 from pumice.framework.points import table as t
 from pumice.framework.points.callback import Callback
+from pumice.framework.points.forms import ABSTAIN
 from pumice.framework.points.guard import Call, Failures, compared, guarded, guarded_key, joined
 from pumice.framework.points.point import A, P, Point
 from pumice.framework.points.rules import Rule
@@ -437,19 +438,18 @@ class Questions:
         """Running tasks that should go although nobody waits for their room."""
         return self.budgets.together(list(self.bind(t.VICTIM_TASKS)(self.budgets.open(tasks))))
 
-    def victim_profiles(
-        self, point: Point[..., Any, Any]
-    ) -> list[tuple[str, Callable[[Job], Hashable], Callable[[Hashable, Hashable], bool]]]:
-        """What plugins of the deciding tier declared about whose tasks they never let go: (plugin, profile, admits)."""
+    def victim_keys(
+        self, point: Point[[Task, Sequence[Task]], Any, list[Task] | None]
+    ) -> list[tuple[str, Callable[[Job], Hashable], Callable[[Task, Task], bool]]]:
+        """What plugins of the deciding tier declared: (plugin, key of a job, may the second task go for the first?)."""
         tiers = self.chain(point.name)
         if not tiers or self.rule_of(point) is not point.rule:
             return []
         found = []
         for c in tiers[0]:
-            if c.profile is not None and c.admits is not None:
-                said = (self.failures, c.plugin, f"{point.name}.profile", c.profile, _known, _unknown)
-                judged = (self.failures, c.plugin, f"{point.name}.admits", c.admits, _admitted, _everybody)
-                found.append((c.plugin, guarded(*said, parameters=1), _mutual(guarded(*judged, parameters=2))))
+            if c.key is not None:
+                key = guarded(self.failures, c.plugin, f"{point.name}.key", c.key, _known, _unknown, parameters=1)
+                found.append((c.plugin, key, _lets_go(key, self.guarded(point, c))))
         return found
 
 
@@ -462,28 +462,25 @@ def _is_gang(callback: Callback) -> bool:
     return getattr(callback.fn, "__module__", "") == "pumice.plugins.gang"
 
 
-def _known(_: str, profile: Hashable) -> Hashable:
-    hash(profile)
-    return profile
+def _known(_: str, key: Hashable) -> Hashable:
+    hash(key)
+    return key
 
 
 def _unknown(_: str) -> object:
     return _FAILED
 
 
-def _admitted(_: str, answer: Any) -> bool:
-    if not isinstance(answer, (bool, np.bool_)):
-        raise TypeError(f"must be True or False, got {answer!r}")
-    return bool(answer)
+def _lets_go(key: Callable[[Job], Hashable], choose: Callable[..., Any]) -> Callable[[Task, Task], bool]:
+    """May one task go for another, as a plugin says? If a key fails, it may: the plugin is asked again in full."""
 
+    def lets_go(preemptor: Task, victim: Task) -> bool:
+        if _FAILED in (key(preemptor.job), key(victim.job)):
+            return True
+        chosen, said = choose(preemptor, [victim])
+        return said == ABSTAIN or any(task is victim for task in chosen)
 
-def _everybody(_: str) -> bool:
-    return True
-
-
-def _mutual(admits: Callable[[Any, Any], bool]) -> Callable[[Hashable, Hashable], bool]:
-    """Whoever's profile is not known may be a victim, and may have any: the plugin is asked in full."""
-    return lambda own, other: own is _FAILED or other is _FAILED or admits(own, other)
+    return lets_go
 
 
 def _answers(entry: PluginEntry, registered: dict[str, list[Callback]], flag: str | None) -> list[Callback]:

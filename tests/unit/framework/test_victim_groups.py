@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import force_setattr
 
-from pumice.framework.evicting.bundles import allowed_only, bundles_of, in_order, sum_of, value
+from pumice.framework.evicting.victims import allowed_only, groups_of, in_order, sum_of, value
 from pumice.framework.session.nominations import end_nomination, nominate, places_held
 from pumice.framework.session.session import Session
 from pumice.model.api import AnyObject, PodGroup
@@ -24,7 +24,7 @@ def tasks(ssn: Session) -> list[Task]:
 
 
 def split(ssn: Session) -> list[tuple[bool, list[str]]]:
-    return [(b.safe, [t.name for t in b.tasks]) for b in bundles_of(ssn, tasks(ssn))]
+    return [(b.safe, [t.name for t in b.tasks]) for b in groups_of(ssn, tasks(ssn))]
 
 
 def test_what_is_above_the_minimum_is_safe_and_the_rest_goes_as_a_whole() -> None:
@@ -67,7 +67,7 @@ def test_a_role_keeps_its_minimum() -> None:
 
 def test_a_whole_bundle_is_kept_only_if_all_of_it_is_permitted() -> None:
     ssn = world(job("loose", tasks=3, on="n0", min_available=1), job("tight", tasks=2, on="n0"))
-    bundles = bundles_of(ssn, tasks(ssn))
+    bundles = groups_of(ssn, tasks(ssn))
     permitted = [t for t in tasks(ssn) if t.name not in ("loose-1", "tight-1")]
     kept = allowed_only(bundles, permitted, whole=True)
     assert [(b.safe, [t.name for t in b.tasks]) for b in kept] == [(True, ["loose-0"]), (False, ["loose-2"])]
@@ -80,7 +80,7 @@ def test_safe_bundles_come_first_then_the_worst_job() -> None:
         job("big", tasks=4, on="n0"), job("small", tasks=2, on="n0"), job("loose", tasks=2, on="n0", min_available=1)
     )
     need = Resources({0: 2000})
-    ordered = in_order(ssn, bundles_of(ssn, tasks(ssn)), need, ssn.queues["default"], by_queue=False)
+    ordered = in_order(ssn, groups_of(ssn, tasks(ssn)), need, ssn.queues["default"], by_queue=False)
     assert [(b.job.name, b.safe) for b in ordered] == [
         ("loose", True),
         ("small", False),
@@ -95,7 +95,7 @@ def test_within_a_queue_what_gives_most_for_what_it_costs_comes_first() -> None:
         job("big", tasks=4, on="n0"), job("small", tasks=2, on="n0"), job("loose", tasks=2, on="n0", min_available=1)
     )
     need = Resources({0: 2000})
-    ordered = in_order(ssn, bundles_of(ssn, tasks(ssn)), need, ssn.queues["default"], by_queue=True)
+    ordered = in_order(ssn, groups_of(ssn, tasks(ssn)), need, ssn.queues["default"], by_queue=True)
     assert [(b.job.name, b.safe) for b in ordered] == [
         ("loose", True),
         ("small", False),
@@ -106,6 +106,6 @@ def test_within_a_queue_what_gives_most_for_what_it_costs_comes_first() -> None:
 
 def test_the_value_of_a_bundle_is_what_it_gives_for_what_its_job_loses() -> None:
     ssn = world(job("big", tasks=4, on="n0"))
-    (whole,) = bundles_of(ssn, tasks(ssn))
+    (whole,) = groups_of(ssn, tasks(ssn))
     assert value(whole, Resources({0: 2000})) == 0.5
     assert sum_of(whole.tasks)["cpu"] == 4

@@ -1,4 +1,4 @@
-"""Where nobody may be evicted for a job that fits nowhere, no node is looked at again for it."""
+"""If no task may be evicted for a job that fits nowhere, its nodes are not looked at again."""
 
 from __future__ import annotations
 
@@ -7,33 +7,24 @@ from typing import Any
 import pytest
 
 from pumice import Job, Plugin, Session
-from pumice.config import from_data
-from pumice.framework.evicting.gang_eviction import GangEviction
-from pumice.framework.evicting.possible import PossibleVictims
-from pumice.framework.registry import default_registry
-from pumice.framework.session.runtime import Runtime
-from pumice.model.api import AnyObject
-from pumice.model.events import Seen
-from pumice.scheduler.assembly import assemble, catalogue_of
-from pumice.scheduler.cycle import run_cycle
-from pumice.state.cluster import ClusterState
-from pumice.testing import Scenario, job, node, queue
-from steps import calls_of
+from pumice.framework.evicting.freed_capacity import PlacementBound
+from pumice.framework.evicting.gang_preemptor import GangPreemptor
+from pumice.testing import Scenario
 
 PLUGINS = [["priority", "gang", "conformance"], ["drf", "predicates", "nodeorder"]]
 
 
 @pytest.fixture
 def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The waiting tasks for which nodes were looked at."""
+    """The pending tasks for whose class the bound asked which nodes the filters allow."""
     found: list[str] = []
-    somewhere = PossibleVictims._somewhere
+    allowed = PlacementBound._allowed
 
-    def watched(self: PossibleVictims, task: Any, from_queue: Any) -> bool:
+    def watched(self: PlacementBound, number: int, task: Any) -> Any:
         found.append(task.name)
-        return somewhere(self, task, from_queue)
+        return allowed(self, number, task)
 
-    monkeypatch.setattr(PossibleVictims, "_somewhere", watched)
+    monkeypatch.setattr(PlacementBound, "_allowed", watched)
     return found
 
 
@@ -55,13 +46,13 @@ def test_a_gang_is_served_where_somebody_may_go_or_there_is_room(
 ) -> None:
     """Four of the node's cpu are free, and the queue takes no more."""
     found: list[str] = []
-    serve = GangEviction.serve
+    serve = GangPreemptor.serve
 
-    def watched(self: GangEviction, queue: Any, job: Any, may_evict: Any = None) -> bool:
+    def watched(self: GangPreemptor, queue: Any, job: Any, may_evict: Any = None) -> bool:
         found.append(job.name)
         return serve(self, queue, job, may_evict)
 
-    monkeypatch.setattr(GangEviction, "serve", watched)
+    monkeypatch.setattr(GangPreemptor, "serve", watched)
     scenario.queue("default", capability={"cpu": 8})
     scenario.node("n", cpu=12)
     scenario.job("runs", cpu=8, on="n", priority=10)
@@ -70,42 +61,16 @@ def test_a_gang_is_served_where_somebody_may_go_or_there_is_room(
     assert found == (["waits"] if served else [])
 
 
-EVICTING = "enqueue, allocate, gangpreempt, gangreclaim, preempt, reclaim"
-SHARING = ["priority", "gang", "conformance", "drf", "predicates", "proportion", "nodeorder", "binpack"]
-
-
-def steps_of_a_cycle(jobs: int) -> int:
-    """What a cycle takes in which a pod elsewhere came, and so many that differ wait where nobody may be evicted."""
-    registry = default_registry()
-    conf = {"actions": EVICTING, "tiers": [{"plugins": [{"name": name} for name in SHARING]}]}
-    assembly = assemble(from_data(conf, catalogue_of(registry)).conf, registry)
-    objects: list[AnyObject] = [queue("a"), queue("aside"), node("own", cpu=2)]
-    for n in range(60):
-        objects += [node(f"n{n}", cpu=8, gpu=8), *job(f"r{n}", queue="a", cpu=1, gpu=8, on=f"n{n}", phase="Running")]
-    for n in range(jobs):
-        objects += job(f"w{n}", queue="a", cpu=f"{1000 + n}m", gpu=8, phase="Inqueue")
-    objects += job("aside0", queue="aside", cpu="100m", on="own", phase="Running")
-    state, runtime, steps = ClusterState(), Runtime(), 0
-    state.apply_all(Seen(obj) for obj in objects)
-    for n in range(1, 4):
-        for obj in job(f"aside{n}", queue="aside", cpu="100m", on="own", phase="Running"):
-            state.apply(Seen(obj))
-        report, steps = calls_of(lambda: run_cycle(state, assembly, runtime))
-        assert not report.evictions
-        assert len(report.refusals) == jobs
-    return steps
-
-
 def test_gangs_are_left_out_together_or_not_at_all(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who goes for one of them makes room that another, for whom nobody may go, may take the rest of."""
     could: list[str] = []
-    could_help = GangEviction.could_help
+    may_help = GangPreemptor.may_help
 
-    def watched(self: GangEviction, waiting: Any) -> bool:
+    def watched(self: GangPreemptor, waiting: Any) -> bool:
         could.append(waiting.name)
-        return could_help(self, waiting)
+        return may_help(self, waiting)
 
-    monkeypatch.setattr(GangEviction, "could_help", watched)
+    monkeypatch.setattr(GangPreemptor, "may_help", watched)
     scenario.node("n", cpu=8)
     scenario.job("runs", cpu=8, on="n", priority=10)
     scenario.job("high", cpu=4, priority=20, phase="Inqueue")
