@@ -93,7 +93,9 @@ def dashboard(
                     pages = Dashboard(holder.ask, holder.chronicle, TokenDoor(Reviews(client)), title=title)
                     await serve(opened, pages.routes(), tls)
             else:
-                await serve(opened, Dashboard(holder.ask, holder.chronicle, OpenDoor(), title=title).routes(), tls)
+                hosts = (address.rpartition(":")[0],)
+                pages = Dashboard(holder.ask, holder.chronicle, OpenDoor(), title=title, hosts=hosts)
+                await serve(opened, pages.routes(), tls)
 
         render.note(f"The pages are at {'https' if tls else 'http'}://{address}/")
         signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -76,7 +76,11 @@ def answer(
         cluster = FollowedCluster(whom)
         cluster.start()
     try:
-        run_until_told(make_app(builders, options, cluster), bounded(options.max_connections, **settings), sockets)
+        run_until_told(
+            make_app(builders, options, cluster),
+            bounded(options.max_connections, options.body_timeout, **settings),
+            sockets,
+        )
     finally:
         if cluster is not None:
             cluster.stop()

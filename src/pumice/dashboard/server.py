@@ -7,7 +7,7 @@ import gzip
 import math
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from functools import cache, partial
 from importlib import resources
 from typing import Any, Final
@@ -122,8 +122,17 @@ class Dashboard:
     """The routes. Belongs to one event loop."""
 
     def __init__(
-        self, ask: AskOwner, chronicle: Chronicle, door: PageDoor, *, prefix: str = "", title: str = ""
+        self,
+        ask: AskOwner,
+        chronicle: Chronicle,
+        door: PageDoor,
+        *,
+        prefix: str = "",
+        title: str = "",
+        hosts: Collection[str] = (),
     ) -> None:
+        """*hosts*: names of this machine beside its loopback ones, under which it answers where no token is needed."""
+        self._hosts = frozenset({"localhost", "127.0.0.1", "[::1]", *(host.lower() for host in hosts)})
         self._ask, self._chronicle, self._door = ask, chronicle, door
         self._prefix, self._title = prefix, title
         self._taken: _Taken | None = None
@@ -150,7 +159,7 @@ class Dashboard:
             "/conf": self._conf,
         }
         at = self._prefix
-        return [
+        routes = [
             *(Route(at + path, partial(self._page, show)) for path, show in pages.items()),
             Route(f"{at}/try", partial(self._page, self._try), methods=["GET", "POST"]),
             Route(f"{at}/what-if", partial(self._page, self._what_if), methods=["GET", "POST"]),
@@ -159,6 +168,17 @@ class Dashboard:
             Route(f"{at}/stream", self._stream),
             Route(f"{at}/static/{{name}}", self._static),
         ]
+        if self._door.needs_token:
+            return [*routes]
+        return [Route(r.path, partial(self._addressed, r.endpoint), methods=list(r.methods or ())) for r in routes]
+
+    async def _addressed(self, endpoint: Callable[[Request], Awaitable[Response]], request: Request) -> Response:
+        """Answer only under a name of this machine: a page of another site may have its own name lead here."""
+        host = request.headers.get("host", "").lower()
+        name = host if host.endswith("]") else host.rpartition(":")[0] or host
+        if name not in self._hosts:
+            return Response(f"Nothing is served under the name {host!r}.\n", 421, media_type="text/plain")
+        return await endpoint(request)
 
     # -- around every page ------------------------------------------------------------------------------------------
     async def _page(
@@ -171,8 +191,9 @@ class Dashboard:
         try:
             async with asyncio.timeout(WAIT):
                 template, values = await show(request, reader)
-        except NotAllowed as no:
-            template, values, status = "problem.html", {"problem": str(no)}, 403
+        except (NotAllowed, FormTooLarge) as no:
+            status = 413 if isinstance(no, FormTooLarge) else 403
+            template, values = "problem.html", {"problem": str(no)}
         except TimeoutError:
             template, values, status = "problem.html", {"problem": f"no answer within {WAIT:g} s"}, 503
         except PumiceError as exc:
@@ -369,9 +390,11 @@ class Dashboard:
             return RedirectResponse(f"{self._prefix}/", 303)
         problem = ""
         if request.method == "POST":
-            token = (await _form(request)).get("token", "").strip()
             try:
+                token = (await _form(request)).get("token", "").strip()
                 cookie = await self._door.sign_in(token) if token and _same_origin(request) else ""
+            except FormTooLarge as no:
+                return self._made("login.html", None, 413, problem=str(no), page="login")
             except PumiceError as exc:
                 cookie, problem = "", str(exc)
             if cookie:
@@ -447,6 +470,10 @@ def _whole(text: str, most: int) -> int:
     return number if number <= most else 0
 
 
+class FormTooLarge(Exception):
+    """A form has more bytes or fields than any of ours."""
+
+
 def _same_origin(request: Request) -> bool:
     """Whether a form comes from our own page: browsers say where from."""
     origin = request.headers.get("origin")
@@ -458,9 +485,9 @@ async def _form(request: Request, most: int = 20) -> dict[str, str]:
     async for part in request.stream():
         content += part
         if len(content) > MOST_BYTES:
-            raise NotAllowed(f"the form is larger than {MOST_BYTES >> 20} MiB")
+            raise FormTooLarge(f"the form is larger than {MOST_BYTES >> 20} MiB")
     try:
         fields = parse_qs(content.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=most)
     except ValueError:
-        raise NotAllowed(f"the form has more than {most} fields") from None
+        raise FormTooLarge(f"the form has more than {most} fields") from None
     return {name: values[0] for name, values in fields.items()}

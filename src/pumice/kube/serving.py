@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
@@ -104,6 +104,11 @@ def _guarded(reviews: Reviews, endpoint: Endpoint) -> Endpoint:
     return guarded
 
 
+async def _gone(_: Request, exc: Exception) -> Response:
+    """Answer a caller whose connection was closed before its body came; it hears nothing."""
+    return Response(status_code=400)
+
+
 class _Server(uvicorn.Server):
     """Says nothing of the streams that it ends when it ends itself."""
 
@@ -115,7 +120,7 @@ class _Server(uvicorn.Server):
 async def serve(opened: socket.socket, routes: Sequence[BaseRoute], tls: ssl.SSLContext | None = None) -> None:
     """Answer on a socket until cancelled, within the limits of `pumice.serving`; encrypted with *tls*."""
     config = uvicorn.Config(
-        Starlette(routes=list(routes)),
+        Starlette(routes=list(routes), exception_handlers={ClientDisconnect: _gone}),
         # a proxy on this machine may say that it was https: the cookie of the pages depends on it
         **bounded(proxy_headers=True, log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE),
     )
