@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,6 +28,8 @@ _ABOUT: dict[str, Resource] = {**RESOURCES, CONFIG_MAPS.kind: CONFIG_MAPS}
 """Kinds that events can be about."""
 WAITING = 2000
 """Events beyond so many waiting ones are dropped: they are for reading, and nobody reads that many."""
+SHARE = 4
+"""A namespace has at most this part of what is remembered and of what waits, so that the others are heard too."""
 
 
 @dataclass(slots=True)
@@ -38,6 +40,10 @@ class _Said:
     wrote: float = float("-inf")
 
 
+def _namespace(note: Note) -> str:
+    return note.key.rpartition("/")[0]
+
+
 class NoteWriter:
     """Writes notes as events, slowly, one after the other. Belongs to one event loop."""
 
@@ -46,7 +52,11 @@ class NoteWriter:
         self._writer, self._clock, self._component = writer, clock, component
         self._about = {**_ABOUT, **{resource.kind: resource for resource in also}}
         self._said: OrderedDict[Note, _Said] = OrderedDict()
+        self._remembered: dict[str, OrderedDict[Note, None]] = {}
+        """Namespace -> what is remembered of it, the oldest first."""
         self._queue: asyncio.Queue[tuple[Note, str]] = asyncio.Queue(WAITING)
+        self._waiting: Counter[str] = Counter()
+        """Namespace -> its events that wait."""
 
     def put(self, note: Note, uid: str = "") -> None:
         """Something is to be said about an object."""
@@ -56,17 +66,31 @@ class NoteWriter:
         said = self._said.get(note)
         if said is None:
             said = self._said[note] = _Said(f"{note.key.rpartition('/')[2]}.{uuid.uuid4().hex[:16]}")
-            if len(self._said) > KEEP:
-                self._said.popitem(last=False)
+            mine = self._remembered.setdefault(_namespace(note), OrderedDict())
+            mine[note] = None
+            if len(mine) > KEEP // SHARE:
+                self._forget(next(iter(mine)))
+            elif len(self._said) > KEEP:
+                self._forget(next(iter(self._said)))
         said.count += 1
-        if time.monotonic() - said.wrote >= REPEAT and not self._queue.full():
+        if time.monotonic() - said.wrote < REPEAT or self._queue.full():
+            return
+        if self._waiting[_namespace(note)] < WAITING // SHARE:
             said.wrote = time.monotonic()
             self._queue.put_nowait((note, uid))
+            self._waiting[_namespace(note)] += 1
+
+    def _forget(self, note: Note) -> None:
+        namespace = _namespace(note)
+        del self._said[note], self._remembered[namespace][note]
+        if not self._remembered[namespace]:
+            del self._remembered[namespace]
 
     async def run(self) -> None:
         """Write until cancelled."""
         while True:
             note, uid = await self._queue.get()
+            self._waiting -= Counter((_namespace(note),))
             said = self._said.get(note)
             if said is not None:
                 try:

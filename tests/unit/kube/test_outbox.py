@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ import virtual_time
 from scripted_api import CUT, ScriptedApi, serving, until
 
 from pumice.clock import ManualClock
-from pumice.kube.events import NoteWriter
+from pumice.kube.events import SHARE, WAITING, NoteWriter
 from pumice.kube.outbox import Outbox
 from pumice.kube.statuses import StatusWriter
 from pumice.kube.writer import ApiWriter
@@ -544,3 +545,23 @@ def test_an_eviction_that_is_withdrawn_does_not_stop_the_rest_of_its_plan(tmp_pa
             assert (box._waiting, box._withdrawn) == (set(), {})
 
     virtual_time.run(story())
+
+
+def test_a_namespace_with_many_events_leaves_room_for_those_of_others(tmp_path: Path) -> None:
+    """A tenant with some thousand broken pods does not silence the others, nor make theirs be counted anew."""
+
+    async def story() -> tuple[int, int, bool]:
+        async with serving(tmp_path) as (_, client):
+            notes = NoteWriter(ApiWriter(client, lambda: float("inf")), ManualClock(0), "pumice")
+            first = Note("Pod", "quiet/p", "Warning", ReasonCode.EVICT, "said first")
+            notes.put(first)
+            for n in range(3 * WAITING):
+                notes.put(Note("Pod", f"loud/p-{n}", "Warning", ReasonCode.EVICT, f"{n}"))
+            for n in range(100):
+                notes.put(Note("Pod", f"quiet/p-{n}", "Warning", ReasonCode.EVICT, f"{n}"))
+            waiting = Counter(note.key.partition("/")[0] for note, _ in notes._queue._queue)  # type: ignore[attr-defined]
+            return waiting["quiet"], waiting["loud"], first in notes._said
+
+    quiet, loud, remembered = asyncio.run(story())
+    assert (quiet, remembered) == (101, True)
+    assert 0 < loud <= WAITING // SHARE
