@@ -16,6 +16,7 @@ from pumice.model.intents import Bind, VolumeChoice
 from pumice.model.reason import Code
 from pumice.model.task import Task
 from pumice.plugins.predicates import Predicates
+from pumice.plugins.predicates import task_claims as claims_module
 from pumice.plugins.predicates.attachments import Attachments
 from pumice.plugins.predicates.volumes import Volumes
 from pumice.saved.cycle import pack_memory, unpack
@@ -369,3 +370,22 @@ def test_a_node_is_full_when_a_volume_was_placed_there_and_not_when_that_was_und
     assert objections(ssn, "q") == {"n1": "node(s) exceed max volume count", "n2": None}
     statement.discard()
     assert objections(ssn, "q") == {"n1": None, "n2": None}
+
+
+def test_the_claims_of_a_pod_are_looked_at_once_for_all_of_its_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod whose claims wait for their volumes cost the square of their number in every cycle."""
+    names = [f"c{n}" for n in range(60)]
+    claims = [claim(name, volume="v" if name == "c7" else "") for name in names]
+    ssn = opened(Node=[node("n0")], PersistentVolumeClaim=claims, Pod=[pod("p", *names, on="n0")])
+    volumes, looked = Volumes(ssn.state), list[str]()
+    volumes.promised = {f"ns/{name}": ("", "n0", "p") for name in names} | {"ns/gone": ("", "n0", "p")}
+    claims_of = claims_module.claims_of
+
+    def counting(state: ClusterState, about: Task) -> Any:
+        looked.append(about.key)
+        return claims_of(state, about)
+
+    monkeypatch.setattr(claims_module, "claims_of", counting)
+    volumes.forget_settled()
+    assert looked == ["ns/p"]
+    assert set(volumes.promised) == {f"ns/{name}" for name in names} - {"ns/c7"}

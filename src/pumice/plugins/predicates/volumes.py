@@ -61,11 +61,17 @@ class Volumes:
 
     def forget_settled(self) -> None:
         """Drop promises that came true or whose task has no place any more."""
+        with_volume: dict[str, set[str]] = {}
+        """UID of a task -> its claims that have their volume."""
+        claims = self._state.kind("PersistentVolumeClaim")
         for key, (_, node, uid) in list(self.promised.items()):
             task = self._state.tasks.get(uid)
-            claim = self._state.kind("PersistentVolumeClaim").get(key)
-            lost = task is None or task.node_name != node or claim is None
-            if lost or (task is not None and any(x.key == key and x.volume for x in c.claims_of(self._state, task))):
+            if task is None or task.node_name != node or key not in claims:
+                del self.promised[key]
+                continue
+            if uid not in with_volume:
+                with_volume[uid] = {x.key for x in c.claims_of(self._state, task) if x.volume}
+            if key in with_volume[uid]:
                 del self.promised[key]
 
     # -- before any node ------------------------------------------------------------------------------------------
