@@ -19,12 +19,14 @@ PODS: Final = 2
 
 MOST_UNOFFERED: Final = 128
 """So many names that are asked for and that no node offers are known: who may make a pod may make up names."""
+MOST_OFFERED: Final = 512
+"""So many names are known beside them: each is a column for every node. A node that offers further ones is invalid."""
 _SOME: Final = 32
 """From so many on it is worth looking which of them nobody asks for any more."""
 
 
 class TooManyNames(InvalidInput):
-    """A resource that no node offers, beyond those that are known."""
+    """A resource beyond those that are known."""
 
 
 class _Use:
@@ -80,9 +82,14 @@ def asked_dim(name: str) -> int:
 
 
 def offered_dim(name: str) -> int:
-    """The dimension of a name that a node offers, however many there are."""
+    """The dimension of a name that a node offers.
+
+    :raises TooManyNames: there are `MOST_OFFERED` others.
+    """
     known = _INDEX.get(name)
     if known is None:
+        if len(_INDEX) >= MOST_OFFERED + MOST_UNOFFERED:
+            raise TooManyNames(f"resource {shown(name)}: nodes offer {MOST_OFFERED} others, the most that are known")
         known = _number(name)
     elif name not in _uses:
         return known

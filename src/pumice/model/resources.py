@@ -97,9 +97,10 @@ class Resources:
 
     @classmethod
     def parse_offered(cls, written: Quantities | None) -> Resources:
-        """From the resource list of a node: its names are known from now on, however many there are.
+        """From the resource list of a node: its names are known from now on.
 
         :raises InvalidInput: a quantity that is none; the message names it.
+        :raises TooManyNames: the nodes offer too many names.
         """
         if not written:
             return EMPTY

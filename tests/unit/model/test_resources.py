@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pumice.errors import InvalidInput
+from pumice.model.dimensions import MOST_OFFERED, MOST_UNOFFERED
+from pumice.model.events import Seen
 from pumice.model.resources import (
     CPU,
     EMPTY,
@@ -22,6 +24,8 @@ from pumice.model.resources import (
     share,
     unit,
 )
+from pumice.state.cluster import ClusterState
+from pumice.testing import node
 
 GPU = "nvidia.com/gpu"
 ZERO, INFINITY = Missing.ZERO, Missing.INFINITY
@@ -200,3 +204,17 @@ def test_an_amount_asked_by_name_where_a_number_belongs_is_an_error_not_nothing(
         with pytest.raises(TypeError, match=re.escape(f"write resources['{name}']")):
             held.get(name, 0)  # type: ignore[arg-type]
     assert held.get(dim("example.org/none"), 7) == 7
+
+
+def test_names_that_nodes_offer_are_bounded_and_the_others_still_count() -> None:
+    """Each name is a column for every node: a saved cycle of 200,000 nodes with a name each was never done."""
+    state = ClusterState()
+    for n in range(MOST_OFFERED + MOST_UNOFFERED + 200):
+        state.apply(Seen(node(f"n{n}", cpu=4, resources={f"example.com/r{n}": 1})))
+    assert dim_count() <= MOST_OFFERED + MOST_UNOFFERED
+    refused = [text for (kind, _), text in state.problems.items() if kind == "Node"]
+    assert len(refused) >= 200
+    assert all("nodes offer 512 others, the most that are known" in text for text in refused)
+    assert state.nodes["n0"].allocatable["example.com/r0"] == 1
+    state.apply(Seen(node("plain", cpu=4)))
+    assert "plain" in state.nodes
