@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -173,13 +174,56 @@ class IllegalMove(PumiceError):
     """A task was to change to a status that its present status does not allow."""
 
 
-def read_text(path: Path, what: str = "file") -> str:
-    """The text of a file, which is *what* to whoever reads the error.
+MOST_BYTES: Final = 1 << 28
+"""A file that is read as a whole has at most so many bytes."""
+_PIPES: Final = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+"""Where a shell shows the output of a command as a file: it is open already, so reading it ends."""
 
-    :raises InvalidInput: it cannot be read, or is no text.
+
+ENDLESS: Final = "must be a file; a device or a named pipe may never end"
+
+
+def is_endless(path: Path) -> bool:
+    """Report whether a path is a device or a named pipe. It is looked at before it is opened."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False  # opening it tells why
+    regular = stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+    return not regular and not (stat.S_ISFIFO(mode) and str(path).startswith(_PIPES))
+
+
+def read_bytes(path: Path, what: str = "file", most: int = MOST_BYTES) -> bytes:
+    """The content of a file, which is *what* to the reader of the error.
+
+    :raises InvalidInput: it cannot be read, is no file, or has more than *most* bytes.
+    """
+    if is_endless(path):
+        raise InvalidInput(f"{what} {str(path)!r}: {ENDLESS}")
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(most + 1)
+    except OSError as exc:
+        raise InvalidInput(f"{what} {str(path)!r}: {exc.strerror}") from exc
+    if len(content) > most:
+        raise InvalidInput(f"{what} {str(path)!r}: must have at most {most >> 20} MiB")
+    return content
+
+
+def most_unpacked(packed: int, most: int) -> int:
+    """So many bytes are unpacked from a packed content at most: what unpacks to far more holds nothing that is used.
+
+    Manifests and snapshots of many equal pods unpack to some 80 times their size.
+    """
+    return min(most, max(200 * packed, 1 << 24))
+
+
+def read_text(path: Path, what: str = "file", most: int = MOST_BYTES) -> str:
+    """The text of a file; errors as in `read_bytes`.
+
+    :raises InvalidInput: also if it is no text.
     """
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        why = exc.strerror if isinstance(exc, OSError) else "is not UTF-8 text"
-        raise InvalidInput(f"{what} {str(path)!r}: {why}") from exc
+        return read_bytes(path, what, most).decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise InvalidInput(f"{what} {str(path)!r}: is not UTF-8 text") from exc

@@ -65,12 +65,7 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
 
 
 def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise InvalidInput(f"file {str(path)!r}: must have at most {_MAX_BYTES >> 20} MiB")
-    except OSError as exc:
-        raise InvalidInput(f"file {str(path)!r}: {exc.strerror}") from exc
-    return read_text(path)
+    return read_text(path, most=_MAX_BYTES)
 
 
 def _json(path: Path) -> Any:

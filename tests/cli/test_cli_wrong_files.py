@@ -6,6 +6,7 @@ The commands are those that there are: a new one with a file among its arguments
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +109,20 @@ def test_a_saved_cycle_that_is_given_for_a_scenario_is_called_one(words: list[st
     said = " ".join(ran.output.split())
     assert "is a saved cycle" in said
     assert "pumice cycle" in said
+
+
+CONFS = {"cycle": [str(DEMO), "--conf", FILE], "run": ["--config", FILE], "run --scheduler-conf": [FILE]}
+"""Commands with a file in an option."""
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("name", "words"), [*COMMANDS.items(), *CONFS.items()])
+def test_no_command_waits_for_a_file_that_never_ends(name: str, words: list[str], tmp_path: Path) -> None:
+    pipe, history = tmp_path / "pipe", tmp_path / "history"
+    os.mkfifo(pipe)
+    history.mkdir()
+    (history / "20260101T000000Z-x-00001.jsonl").symlink_to("/dev/zero")
+    for file in ("/dev/zero", pipe, *((history,) if name.startswith("trace") else ())):
+        ran = CliRunner().invoke(app, [*name.split(), *(str(file) if word == FILE else word for word in words)])
+        assert ran.exception is None or isinstance(ran.exception, SystemExit), f"{file}: {ran.exception!r}"
+        assert ran.exit_code in (1, 2), f"{file}: {ran.output}"

@@ -34,7 +34,7 @@ from pumice.cli.studies import (
     write_output,
 )
 from pumice.config import SchedulerConf
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, read_bytes
 from pumice.framework.registry import Registry
 from pumice.history.files import Folder
 from pumice.scheduler.assembly import assemble
@@ -197,7 +197,7 @@ def read_records(path: Path) -> list[RunRecord]:
     :raises InvalidInput: the file cannot be read, or holds something else.
     """
     try:
-        data = path.read_bytes()
+        data = read_bytes(path, "records")
         lines = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).split(b"\n")
     except (OSError, EOFError, zlib.error) as exc:
         raise InvalidInput(f"records {str(path)!r}: {getattr(exc, 'strerror', None) or exc}") from exc

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pumice.errors import InvalidInput, decoder_words, without_passwords
+from pumice.errors import InvalidInput, decoder_words, read_bytes, without_passwords
 from pumice.extender.asking.calls import Recording, canonical
 from pumice.extender.asking.client import LOOP
 
@@ -75,10 +75,7 @@ def read(path: Path) -> list[Recorded]:
 
     :raises InvalidInput: it cannot be read; names the line.
     """
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise InvalidInput(f"cassette {str(path)!r}: {error.strerror}") from error
+    lines = read_bytes(path, "cassette").splitlines()
     found = []
     for number, line in enumerate(lines, 1):
         if line.strip():

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from starlette.types import Receive, Scope, Send
 
-from pumice.errors import InvalidInput, PumiceError
+from pumice.errors import InvalidInput, PumiceError, most_unpacked
 from pumice.extender import answers as a
 from pumice.extender.answering.policies import Policy, PolicyServer
 from pumice.extender.answering.told_state import AnsweredCluster, NotReady, NotTold
@@ -141,7 +141,7 @@ class Intake:
             raise
 
     async def _unpacked(self, encoding: bytes, packed: bytes) -> bytes:
-        most, content = self._options.max_body, b""
+        most, content = most_unpacked(len(packed), self._options.max_body), b""
         try:
             if encoding != b"gzip":
                 raise RequestRefused(415, f"content encoding {encoding.decode('latin-1')!r}: must be gzip or none")

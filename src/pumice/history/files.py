@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 import msgspec
 
 from pumice.clock import Clock, SystemClock
-from pumice.errors import InvalidInput
+from pumice.errors import ENDLESS, InvalidInput, is_endless
 from pumice.history.lines import VERSION, Begins, Line
 
 log = logging.getLogger("pumice.history")
@@ -243,6 +243,8 @@ def _files(path: Path) -> Sequence[Path]:
     plain = {file.name.removesuffix(SUFFIX): file for file in path.glob(f"*{SUFFIX}")}
     packed = {file.name.removesuffix(PACKED): file for file in path.glob(f"*{PACKED}")}
     found = [file for _, file in sorted((packed | plain).items())]
+    if any(map(is_endless, found)):
+        raise InvalidInput(f"{path}: a file of a history {ENDLESS}")
     if not found:
         raise InvalidInput(f"{path}: there is no history in it (files that end in {SUFFIX} or {PACKED})")
     return found

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from pumice.errors import InvalidInput, decoder_words
+from pumice.errors import InvalidInput, decoder_words, most_unpacked, read_bytes
 from pumice.saved.cycle import SavedCycle
 
 FORMAT: Final = "pumice-cycle"
@@ -47,10 +47,11 @@ def parse(content: bytes, source: str = "saved cycle") -> SavedCycle:
     :raises InvalidInput: it is not a saved cycle, is cut off, or was written by a newer version.
     """
     try:
+        most = most_unpacked(len(content), MOST_BYTES)
         with gzip.open(io.BytesIO(content)) as unpacking:
-            plain = unpacking.read(MOST_BYTES + 1)
-        if len(plain) > MOST_BYTES:
-            raise InvalidInput(f"{source}: unpacks to more than {MOST_BYTES >> 20} MiB; a saved cycle has at most that")
+            plain = unpacking.read(most + 1)
+        if len(plain) > most:
+            raise InvalidInput(f"{source}: unpacks to more than {most >> 20} MiB; a saved cycle of its size does not")
         head, _, body = plain.partition(b"\n")
     except EOFError:
         raise InvalidInput(f"{source}: a saved cycle that was cut off") from None
@@ -98,8 +99,4 @@ def write(path: Path, saved: SavedCycle, program: str = "") -> None:
 
 def read(path: Path) -> SavedCycle:
     """Read a cycle from a file; errors as in `parse`."""
-    try:
-        content = path.read_bytes()
-    except OSError as exc:
-        raise InvalidInput(f"file {str(path)!r}: {exc.strerror}") from exc
-    return parse(content, str(path))
+    return parse(read_bytes(path), str(path))

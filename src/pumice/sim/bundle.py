@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from pumice.errors import InvalidInput, decoder_words
+from pumice.errors import InvalidInput, decoder_words, is_endless
 from pumice.sim.results.records import Origin, RunRecord, encode
 
 if TYPE_CHECKING:
@@ -170,6 +170,8 @@ def write(stream: IO[bytes], members: Iterable[tuple[str, bytes]]) -> None:
 # -- reading --------------------------------------------------------------------------------------------------------
 def is_bundle(path: Path) -> bool:
     """Report whether a file is a zip file."""
+    if is_endless(path):
+        return False
     try:
         with path.open("rb") as stream:
             return stream.read(4) == b"PK\x03\x04"

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pumice.errors import ENDLESS, is_endless
 from pumice.sim.traces.errors import TraceError
 from pumice.sim.traces.model import TraceJob
 
@@ -27,6 +28,8 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
     :raises TraceError: the file cannot be opened, the packing is damaged or cut off, or a line is not UTF-8.
     """
     number = 0
+    if is_endless(path):
+        raise TraceError(path, ENDLESS)
     try:
         with path.open("rb") as raw:
             packed = raw.peek(2)[:2] == _GZIP_MAGIC
