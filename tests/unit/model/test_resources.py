@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pumice.errors import InvalidInput
-from pumice.model.dimensions import MOST_OFFERED, MOST_UNOFFERED
+from pumice.model.dimensions import MOST_OFFERED, MOST_UNOFFERED, give_back
 from pumice.model.events import Seen
 from pumice.model.resources import (
     CPU,
@@ -218,3 +219,6 @@ def test_names_that_nodes_offer_are_bounded_and_the_others_still_count() -> None
     assert state.nodes["n0"].allocatable["example.com/r0"] == 1
     state.apply(Seen(node("plain", cpu=4)))
     assert "plain" in state.nodes
+    del state
+    gc.collect()
+    give_back()
