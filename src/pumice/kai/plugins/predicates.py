@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,6 @@ from pumice.engine.affinity.neighbours import Neighbours
 from pumice.engine.matching import has_node_selection, selected, taints_tolerated
 from pumice.engine.scope import skip_unless
 from pumice.framework.plugin import Plugin
-from pumice.framework.points.callback import EventHandler
 from pumice.framework.session.session import Session
 from pumice.kai.search.placing import WorldRows
 from pumice.kai.view.nodes import WHOLE_GPU
@@ -21,17 +20,12 @@ from pumice.kai.view.tasks import TaskRequest, TaskView, is_there
 from pumice.kai.view.wording import beyond_largest
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model import keys
-from pumice.model.api import PersistentVolumeClaim
 from pumice.model.gpu import WHOLE
 from pumice.model.native import NativePodGroup
 from pumice.model.reason import PASS, Unfit, Verdict, reason_id, reject
 from pumice.model.resources import CPU, MEMORY, PODS, dim_name
 from pumice.model.task import Task
-from pumice.plugins.predicates.affinity_filter import PodAffinityFilter
-from pumice.plugins.predicates.ports import HostPorts, has_ports
-from pumice.plugins.predicates.spread import HardSpread, has_hard_spread
-from pumice.plugins.predicates.task_claims import has_claims
-from pumice.plugins.predicates.volumes import Volumes
+from pumice.plugins.predicates.shared_filters import shared_filters, volumes_of
 from pumice.state.classes import Feature
 
 Bools = npt.NDArray[np.bool_]
@@ -71,52 +65,18 @@ class KaiPredicates(Plugin):
         self._biggest: dict[int, int] = {}
         self._passed: dict[int, TaskRequest] = {}
         """Class without volumes and claims -> what its tasks ask for, where the largest node could take it."""
-        self._spreads, self._any_gpus = not ssn.compat.kai_free_spread, ssn.compat.kai_claimed_gpus
+        self._any_gpus = ssn.compat.kai_claimed_gpus
         self._world.steady[self._suits] = lambda task: not self._looks_around(task)
         ssn.add_pre_predicate_fn(self.name, self._possible)
         ssn.add_victim_invariant_pre_predicate_fn(self.name, self._possible)
         ssn.add_batch_predicate_fn(self.name, self._suits)
-        self._add_shared(ssn)
-        self._volumes: Volumes | None = None
-        if Feature.VOLUME_CLAIMS in ssn.state.classes.features:
-            self._add_volumes(ssn)
-
-    def _add_shared(self, ssn: Session) -> None:
-        """What Volcano's dialect asks too: host ports, affinity between pods, spread."""
-        used = ssn.state.classes.features
-        if Feature.HOST_PORTS in used:
-            self._share(ssn, HostPorts.kept(ssn.runtime.kept, ssn.state.table).filter, has_ports)
+        used, skipped = ssn.state.classes.features, {"PodTopologySpread"} if ssn.compat.kai_free_spread else set()
         if Feature.NEIGHBOURS in used:
-            index = Neighbours.kept(ssn.runtime.kept, ssn.state)
-            index.live()
-            affinity = PodAffinityFilter(index)
-            self._share(ssn, affinity.filter, affinity.applies)
-            if self._spreads:
-                self._share(ssn, HardSpread(index).filter, has_hard_spread)
-
-    def _share(self, ssn: Session, fn: Callable[..., Any], applies: Callable[[Task], bool]) -> None:
-        self._world.steady[fn] = lambda task: not applies(task.task)
-        ssn.add_batch_predicate_fn(self.name, fn, key=skip_unless(applies))
-
-    def _add_volumes(self, ssn: Session) -> None:
-        """Have the volumes of tasks be bound, where any use claims."""
-        volumes = self._volumes = Volumes.kept(ssn.runtime.kept, ssn.state)
-        volumes.promised = ssn.memory.setdefault("volumes", {})
-        volumes.forget_settled()
-        self._world.steady[self._volumes_reach] = lambda task: not has_claims(task.task)
-        self._world.steady[volumes.once_pod.filter] = self._world.steady[self._volumes_reach]
-        ssn.add_batch_predicate_fn(self.name, self._volumes_reach, key=skip_unless(has_claims))
-        ssn.add_batch_predicate_fn(self.name, volumes.once_pod.filter, key=skip_unless(has_claims))
-        claims = ssn.state.kind("PersistentVolumeClaim").values()
-        if all(isinstance(claim, PersistentVolumeClaim) and claim.status.get("phase") == "Bound" for claim in claims):
-            return  # nothing is promised to anybody, so nobody has to follow placements
-        ssn.prepare_binds(volumes.choices)
-        ssn.add_event_handler(EventHandler(volumes.placed, volumes.taken_back, volumes.placed_many))
-
-    def _volumes_reach(self, task: TaskView, rows: WorldRows) -> Reasons:
-        """Volumes of the task are in reach of a node, or are found or made there."""
-        assert self._volumes is not None
-        return self._volumes.binding(task, rows)
+            Neighbours.kept(ssn.runtime.kept, ssn.state).live()
+        for shared in shared_filters(ssn, lambda row: row.kai and row.name not in skipped):
+            self._world.steady[shared.fn] = _without(shared.applies)
+            ssn.add_batch_predicate_fn(self.name, shared.fn, key=skip_unless(shared.applies))
+        self._volumes = volumes_of(ssn) if Feature.VOLUME_CLAIMS in used else None
 
     # -- anywhere at all ----------------------------------------------------------------------------------------------
     def _surely_possible(self, task: TaskView) -> bool:
@@ -239,6 +199,10 @@ class KaiPredicates(Plugin):
         fitting = [(order(task, node, gpu), gpu) for gpu in ledger.fitting_gpus(row, shared)]
         best = sorted([(-score, gpu) for score, gpu in fitting if score is not None], key=itemgetter(0))
         return len(best) >= shared.devices and all(gpu != WHOLE_GPU for _, gpu in best[: shared.devices])
+
+
+def _without(applies: Callable[[Task], bool]) -> Callable[[TaskView], bool]:
+    return lambda task: not applies(task.task)
 
 
 def _legacy_mig(task: TaskView) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -19,13 +18,9 @@ from pumice.framework.session.session import Session
 from pumice.model.reason import reason_id
 from pumice.model.task import Task
 from pumice.plugins.predicates import fixed_filters as fixed
-from pumice.plugins.predicates.affinity_filter import PodAffinityFilter
 from pumice.plugins.predicates.devices import Devices
 from pumice.plugins.predicates.one_domain import OneDomain, job_confined
-from pumice.plugins.predicates.ports import HostPorts
-from pumice.plugins.predicates.spread import HardSpread, has_hard_spread
-from pumice.plugins.predicates.task_claims import has_claims
-from pumice.plugins.predicates.volumes import Volumes
+from pumice.plugins.predicates.shared_filters import shared_filters, volumes_of
 from pumice.state.classes import Feature
 
 Reasons = npt.NDArray[np.int32]
@@ -86,36 +81,18 @@ class Predicates(Plugin):
             add(name, fixed.selected, scope=static, key=same_class)
         if self._on["TaintToleration"]:
             add(name, fixed.tolerating, scope=static, key=same_class)
-        if self._on["NodePorts"] and Feature.HOST_PORTS in used:
-            ports = HostPorts.kept(ssn.runtime.kept, ssn.state.table)
-            add(name, ports.filter, scope=Scope.NODE, key=same_class)
         if Feature.NEIGHBOURS in used:
-            self._add_neighbours(ssn)
+            self._see_neighbours(ssn)
         if Feature.VOLUME_CLAIMS in used:
-            self._add_volumes(ssn)
+            volumes_of(ssn).within = self.bind_within
+        for shared in shared_filters(ssn, lambda row: self._on.get(row.name, True)):
+            add(name, shared.fn, scope=shared.scope, key=shared.key)
         if Feature.GROUP_DOMAIN in used:
             domain = OneDomain(ssn)
             add(name, domain.filter, key=job_confined)
             ssn.add_subset_nodes_fn(name, domain.sets)
         if self.counts_devices and not used.isdisjoint(_OF_DEVICES):
             self._add_devices(ssn)
-
-    def _add_volumes(self, ssn: Session) -> None:
-        """Limits, zones and binding, for clusters where pods use claims."""
-        volumes = Volumes.kept(ssn.runtime.kept, ssn.state)
-        volumes.promised = ssn.memory.setdefault("volumes", {})
-        volumes.forget_settled()
-        add = partial(ssn.add_batch_predicate_fn, self.name, key=skip_unless(has_claims))
-        add(volumes.once_pod.filter)
-        if self._on["NodeVolumeLimits"]:
-            add(volumes.attachments.filter)
-        if self._on["VolumeZone"]:
-            add(volumes.zones)
-        if self._on["VolumeBinding"]:
-            volumes.within = self.bind_within
-            ssn.prepare_binds(volumes.choices)
-            add(volumes.binding)
-            ssn.add_event_handler(EventHandler(volumes.placed, volumes.taken_back, volumes.placed_many))
 
     def _add_devices(self, ssn: Session) -> None:
         """Device claims, for clusters where pods use them."""
@@ -127,8 +104,8 @@ class Predicates(Plugin):
         ssn.add_batch_predicate_fn(self.name, devices.filter, key=skip_unless(devices.wanted))
         ssn.add_event_handler(EventHandler(devices.placed, devices.taken_back, devices.placed_many))
 
-    def _add_neighbours(self, ssn: Session) -> None:
-        """Inter-pod affinity and spread, for clusters where somebody asks for them."""
+    def _see_neighbours(self, ssn: Session) -> None:
+        """Have the index of pods by domain follow the session, as Volcano does or at once."""
         index = Neighbours.kept(ssn.runtime.kept, ssn.state)
         if ssn.compat.stale_neighbours:
             simulates = ssn.action_arguments("preempt").bool("enableTopologyAwarePreemption", False)
@@ -136,13 +113,6 @@ class Predicates(Plugin):
             ssn.add_pre_predicate_fn(self.name, lambda task: index.settle())
         else:
             index.live()
-        add = ssn.add_batch_predicate_fn
-        if self._on["PodAffinity"]:
-            affinity = PodAffinityFilter(index)
-            add(self.name, affinity.filter, key=affinity.key)
-        if self._on["PodTopologySpread"]:
-            spread = HardSpread(index)
-            add(self.name, spread.filter, key=skip_unless(has_hard_spread))
 
 
 def room_for_a_pod(_: Task | None, rows: NodeRows) -> Reasons | None:
