@@ -1,9 +1,9 @@
-"""The interface of a backend: events in, intents out."""
+"""The interfaces around a loop: a backend, which gives events and takes intents, and observers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from pumice.model.events import ClusterEvent
 from pumice.model.intents import Bind, Intent
@@ -41,3 +41,22 @@ class ReadsBack(Protocol):
 
     read_back: Callable[[Bind], str] | None
     """Intended bind -> the node of the pod, empty if none; None until it is set."""
+
+
+class Observer:
+    """Is told what a loop does. It only reads; a subclass overrides the methods that it needs."""
+
+    def handed(self, events: Sequence[ClusterEvent]) -> None:
+        """Events came; the state has not taken them in yet."""
+
+    def saw(self, event: ClusterEvent) -> None:
+        """The state took an event in."""
+
+    def deciding(self, conf_digest: str, conf: Callable[[], dict[str, Any]]) -> None:
+        """All events are in; a cycle follows, under this configuration."""
+
+    def decided(self, intents: Sequence[Intent]) -> None:
+        """A cycle decided this; nothing of it was handed over yet."""
+
+    def rest(self) -> None:
+        """No cycle follows for now: another replica decides."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from io import StringIO
 from typing import Any
 
@@ -10,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import examples
+from pumice.model.intents import Intent
+from pumice.ports import Observer
 from pumice.sim.cluster import Delays
 from pumice.sim.faults import Faults, PlannedFault
 from pumice.sim.results import encode
@@ -159,7 +162,12 @@ def decided(workload: Workload, delays: Delays, *, every_cycle: bool) -> tuple[l
     run.loop.runtime.metered = every_cycle
     said: list[str] = []
     sessions: list[float] = []
-    run.loop.after = lambda report: said.extend(f"{report.now} {intent!r}" for intent in report.intents)
+
+    class Listener(Observer):
+        def decided(self, intents: Sequence[Intent]) -> None:
+            said.extend(f"{run.loop.state.now} {intent!r}" for intent in intents)
+
+    run.loop.observers.append(Listener())
     run.loop.inspect = lambda ssn: sessions.append(ssn.now)
     run.run(specs([job(f"j-{n:02d}", at, t, pods=p) for n, (at, t, p) in enumerate(sorted(workload))]))
     assert not run.failure

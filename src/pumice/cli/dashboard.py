@@ -90,11 +90,11 @@ def dashboard(
         async def serving() -> None:
             if cluster and login:
                 async with KubeClient(Credentials(kubeconfig, context), connections=16) as client:
-                    pages = Dashboard(holder.ask, holder.chronicle, TokenDoor(Reviews(client)), title=title)
+                    pages = Dashboard(holder.ask, holder.history, TokenDoor(Reviews(client)), title=title)
                     await serve(opened, pages.routes(), tls)
             else:
                 hosts = (address.rpartition(":")[0],)
-                pages = Dashboard(holder.ask, holder.chronicle, OpenDoor(), title=title, hosts=hosts)
+                pages = Dashboard(holder.ask, holder.history, OpenDoor(), title=title, hosts=hosts)
                 await serve(opened, pages.routes(), tls)
 
         render.note(f"The pages are at {'https' if tls else 'http'}://{address}/")

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
     from pumice.config.loader import Readable
     from pumice.config.settings import HistorySettings
+    from pumice.dashboard.history import RecentHistory
     from pumice.history.files import Folder
+    from pumice.history.recorder import HistoryWriter
     from pumice.kube.access import Reviews
     from pumice.kube.service import Service
     from pumice.ports import Binder
-    from pumice.scheduler.loop import Loop
 
 _SEARCH = "every node is looked at: it costs little here"
 _INFORMERS = "watches need no such setting here"
@@ -145,13 +146,20 @@ def run(config: Path | None, flags: Mapping[str, Any]) -> None:
     beside += [measuring.run, SchemaComparison(access, backend.resources).run]
     answers = settings.answers
     written = _history(settings.history)
-    learned = paper = None
+    history: list[HistoryWriter] = [written] if written is not None else []
+    learned = recent = None
     if answers.address is not None:
-        from pumice.answers.when.learned import Learned, LearningPaper
+        from pumice.answers.when.learned import Learned, LearningWriter
 
         learned = Learned()
         past = settings.history.directory
-        paper = LearningPaper(learned, written, read=Path(past) if past is not None else None)
+        history.append(LearningWriter(learned, read=Path(past) if past is not None else None))
+        if answers.dashboard:
+            from pumice.dashboard.history import RecentHistory
+
+            recent = RecentHistory(loop.state)
+            history.append(recent)
+            loop.observers.append(recent)
     service = Service(
         backend,
         loop,
@@ -159,7 +167,7 @@ def run(config: Path | None, flags: Mapping[str, Any]) -> None:
         follow=follow,
         binders=binders,
         half_gangs=seconds(settings.half_gang_timeout),
-        history=paper or written,
+        history=history,
         learned=learned,
         measured=measuring.environment,
     )
@@ -185,7 +193,7 @@ def run(config: Path | None, flags: Mapping[str, Any]) -> None:
                 f"answers.address {answers.address!r}: tokens would cross the network as they are; "
                 "answers.tlsCertFile and answers.tlsPrivateKeyFile must be given, or an address of 127.0.0.1"
             )
-        pages = _pages(service, loop) if answers.dashboard else None
+        pages = _pages(service, recent) if recent is not None else None
         tls = tls_of(answers.tls_cert_file, answers.tls_private_key_file)
         beside.append(partial(serve_answers, listening(answers.address), service.ask, access, tls, pages))
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -193,15 +201,12 @@ def run(config: Path | None, flags: Mapping[str, Any]) -> None:
     raise typer.Exit(service.run())
 
 
-def _pages(service: Service, loop: Loop) -> Callable[[Reviews], Sequence[BaseRoute]]:
-    """The pages over the scheduler, whose cycles they remember from now on."""
+def _pages(service: Service, history: RecentHistory) -> Callable[[Reviews], Sequence[BaseRoute]]:
+    """The pages over the scheduler."""
     from pumice.dashboard.access import TokenDoor
-    from pumice.dashboard.history import Chronicle
     from pumice.dashboard.server import Dashboard
 
-    chronicle = Chronicle()
-    loop.after = lambda report: chronicle.after(loop.state, report)
-    return lambda reviews: Dashboard(service.ask, chronicle, TokenDoor(reviews), prefix="/dashboard").routes()
+    return lambda reviews: Dashboard(service.ask, history, TokenDoor(reviews), prefix="/dashboard").routes()
 
 
 def _history(settings: HistorySettings) -> Folder | None:

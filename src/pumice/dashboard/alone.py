@@ -11,11 +11,13 @@ from dataclasses import replace
 from pumice.answers.service import Answers
 from pumice.answers.when.forecast import Forecasts
 from pumice.clock import SystemClock
-from pumice.dashboard.history import Chronicle
+from pumice.dashboard.history import RecentHistory
 from pumice.errors import PumiceError
 from pumice.framework.session.runtime import Runtime
+from pumice.history.recorder import HistoryRecorder
 from pumice.kube.watching import Watching
 from pumice.model.events import ClusterEvent
+from pumice.ports import Observer
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.question_queue import QuestionQueue
 from pumice.scheduler.recording import NextCycle
@@ -25,12 +27,12 @@ from pumice.state.cluster import ClusterState
 
 
 class StateHolder:
-    """A thread that owns a state, answers questions about it and keeps its chronicle."""
+    """A thread that owns a state, answers questions about it and keeps its recent history."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: ClusterState) -> None:
         self._came = threading.Event()
         self.ask: QuestionQueue[Answers] = QuestionQueue(self._came.set)
-        self.chronicle = Chronicle()
+        self.history = RecentHistory(state)
         self.stopping = threading.Event()
         self._thread = threading.Thread(target=self._guarded, name="pumice-dashboard", daemon=True)
 
@@ -68,61 +70,65 @@ class StillHolder(StateHolder):
     """One instant: manifests or a saved cycle."""
 
     def __init__(self, answers: Answers) -> None:
-        super().__init__()
-        self._desk = replace(answers, forecasts=Forecasts())
+        super().__init__(answers.state)
+        self._answers = replace(answers, forecasts=Forecasts())
 
     def run(self) -> None:
         """Answer."""
-        self.chronicle.look(self._desk.state, self._desk.cycle.assembly.conf.digest)
+        self.history.look()
         while not self.stopping.is_set():
-            self.ask.answer(self._desk)
+            self.ask.answer(self._answers)
             self.wait(0.5)
 
 
-class SimulationHolder(StateHolder):
+class SimulationHolder(StateHolder, Observer):
     """A simulation that runs while one looks, *speed* times as fast as time passes; it stays at its end."""
 
     def __init__(self, scenario: SimScenario, running: str, assembly: Assembly, speed: float) -> None:
-        super().__init__()
         self._scenario, self._speed = scenario, speed
         self._simulation = Simulation(scenario.setting_of(running), assembly)
+        super().__init__(self._simulation.loop.state)
         self._forecasts = Forecasts()
+        self._begun = time.monotonic()
 
     def run(self) -> None:
         """Play, and answer between cycles."""
-        simulation = self._simulation
-        loop = simulation.loop
-        loop.after = lambda report: self.chronicle.after(loop.state, report)
-        begun = time.monotonic()
-
-        def pace(_: Sequence[ClusterEvent]) -> None:
-            while not self.stopping.is_set():
-                self.ask.answer(Answers.of_loop(loop, forecasts=self._forecasts))
-                ahead = simulation.timeline.now / self._speed - (time.monotonic() - begun)
-                if ahead <= 0:
-                    return
-                self.wait(min(ahead, 0.5))
-            raise KeyboardInterrupt
-
-        simulation.cluster.witness = pace
-        simulation.run(self._scenario.workload())
-        simulation.cluster.witness = None
+        loop = self._simulation.loop
+        loop.observers += [HistoryRecorder(loop.state, [self.history]), self.history, self]
+        self._begun = time.monotonic()
+        self._simulation.run(self._scenario.workload())
+        loop.observers.remove(self)
         loop.take_in()
         while not self.stopping.is_set():
-            self.ask.answer(Answers.of_loop(loop, forecasts=self._forecasts))
+            self._answer()
             self.wait(0.5)
+
+    def handed(self, events: Sequence[ClusterEvent]) -> None:
+        """Answer until it is time for these events."""
+        while not self.stopping.is_set():
+            self._answer()
+            ahead = self._simulation.timeline.now / self._speed - (time.monotonic() - self._begun)
+            if ahead <= 0:
+                return
+            self.wait(min(ahead, 0.5))
+        raise KeyboardInterrupt
+
+    def _answer(self) -> None:
+        self.ask.answer(Answers.of_loop(self._simulation.loop, forecasts=self._forecasts))
 
 
 class ClusterHolder(StateHolder):
     """A cluster that another scheduler decides for: answers are what *assembly* would decide."""
 
     def __init__(self, watching: Watching, state: ClusterState, assembly: Assembly) -> None:
-        super().__init__()
-        self._watching, self._desk = watching, Answers(NextCycle(state, assembly, Runtime()), forecasts=Forecasts())
+        super().__init__(state)
+        self._watching = watching
+        self._answers = Answers(NextCycle(state, assembly, Runtime()), forecasts=Forecasts())
 
     def run(self) -> None:
         """Watch, and answer."""
-        watching, answers, clock = self._watching, self._desk, SystemClock()
+        watching, answers, clock = self._watching, self._answers, SystemClock()
+        conf, recorder = answers.cycle.assembly.conf, HistoryRecorder(answers.state, [self.history])
         watching.start()
         try:
             while not watching.inbox.synced.is_set() and not self.stopping.is_set():
@@ -138,11 +144,13 @@ class ClusterHolder(StateHolder):
                     gc.disable()
                 for event in watching.drain():
                     answers.state.apply(event)
+                    recorder.saw(event)
                 if first:
                     gc.freeze()
                     gc.enable()
                     first = False
-                self.chronicle.look(answers.state, answers.cycle.assembly.conf.digest)
+                recorder.deciding(conf.digest, conf.to_data)
+                self.history.look()
                 self.ask.answer(answers)
                 self.wait(1.0)
         finally:

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 import msgspec
 
 from pumice.answers.visibility import Sight
-from pumice.model.intents import Evict
+from pumice.history.lines import (
+    Begins,
+    Conf,
+    Evicting,
+    JobLine,
+    Line,
+    NodeGone,
+    NodeLine,
+    Over,
+    PodsLeft,
+    PodsPlaced,
+)
+from pumice.model.intents import Intent
 from pumice.model.resources import Resources
-from pumice.scheduler.report import CycleReport
+from pumice.ports import Observer
 from pumice.state.cluster import ClusterState
 
 EVERY: Final = 5.0
@@ -51,90 +63,107 @@ class UseSample(msgspec.Struct, frozen=True, kw_only=True):
     """Jain's index of shares by weight, over queues with pending jobs; None: fewer than two."""
 
 
-class Chronicle:
-    """Looks at a state now and then, and remembers. One thread fills it, any may read."""
+class RecentHistory(Observer):
+    """The last changes and how the cluster was used, of one state. One thread fills it, any may read.
 
-    def __init__(self, every: float = EVERY) -> None:
+    It takes the lines of the history recorder; as an observer of the loop it looks at the state now and then.
+    """
+
+    wants_another = False
+
+    def __init__(self, state: ClusterState, every: float = EVERY) -> None:
         self.samples: list[UseSample] = []
         self.changes: deque[ClusterChange] = deque(maxlen=MOST_CHANGES)
         self.number = 0
         """How often it looked."""
-        self._every = every
+        self._state, self._every = state, every
         self._due = float("-inf")
-        self._ready: dict[str, tuple[int, str, str]] | None = None
-        self._evictions: dict[str, tuple[str, str, str, str]] = {}
-        """Evictions that were sent, by the pods' UIDs: job, queue, beneficiary, action."""
-        self._nodes: frozenset[str] = frozenset()
+        self._queues: dict[str, str] = {}
+        """Job -> its queue."""
+        self._placed: dict[str, set[str]] = {}
+        """Job -> its pods that have a node."""
+        self._evicting: dict[str, dict[str, tuple[str, str]]] = {}
+        """Job -> pod that was asked to go -> for which job, by which action."""
+        self._nodes: set[str] = set()
         self._conf = ""
 
-    def after(self, state: ClusterState, report: CycleReport) -> None:
-        """The decisions of a cycle, and the state of the cluster; cheap until the next look is due."""
-        for intent in report.intents:
-            if isinstance(intent, Evict):
-                job = intent.job or (
-                    state.task_by_key[intent.pod].job_key if intent.pod in state.task_by_key else intent.pod
-                )
-                queue = state.jobs[job].queue if job in state.jobs else ""
-                self._evictions[intent.uid] = (job, queue, intent.beneficiary, intent.action)
-        evicted: Counter[tuple[str, str, str, str]] = Counter()
-        for uid in list(self._evictions):
-            task = state.tasks.get(uid)
-            if task is None or task.pod.metadata.deletion_timestamp is not None:
-                evicted[self._evictions.pop(uid)] += 1
-            elif uid not in state.assumed:  # it was refused
-                del self._evictions[uid]
-        for (job, queue, beneficiary, action), pods in evicted.items():
-            self._add("evicted", state.now, job, queue, pods, beneficiary, action)
-        self.look(state, report.conf_digest)
+    # -- the lines of the recorder ------------------------------------------------------------------------------------
+    def another(self) -> None:
+        """The recorder begins anew: it lists what is there."""
 
-    def look(self, state: ClusterState, conf: str) -> None:
-        """Compare the state with what was there before, if it is time."""
-        now = state.now
+    def close_file(self) -> None:
+        """The recorder rests."""
+
+    def close(self) -> None:
+        """The recorder ended."""
+
+    def write(self, lines: Iterable[Line]) -> None:
+        """Keep what changed; what is listed at the beginning is no change."""
+        listed = False
+        for line in lines:
+            match line:
+                case Begins():
+                    listed = True
+                    self._queues, self._placed, self._nodes = {}, {}, set()
+                case JobLine(job=job, queue=queue, pods=pods):
+                    if job not in self._queues and not listed:
+                        self._add(line, "submitted", job, queue, sum(alike.count for alike in pods))
+                    self._queues[job] = queue
+                case PodsPlaced(job=job, pods=placed):
+                    known = self._placed.setdefault(job, set())
+                    if not known and not listed:
+                        self._add(line, "started", job, pods=len(placed))
+                    known.update(placed)
+                case Evicting(job=job, pod=pod, action=action, beneficiary=beneficiary):
+                    self._evicting.setdefault(job, {})[pod] = beneficiary, action
+                case PodsLeft(job=job, pods=left, how=how):
+                    self._left(line, job, left, how)
+                case Over(job=job):
+                    self._add(line, "ended", job)
+                    for known_of in (self._queues, self._placed, self._evicting):
+                        known_of.pop(job, None)
+                case NodeLine(name=name):
+                    if name not in self._nodes and not listed:
+                        self.changes.append(ClusterChange(at=line.at, what="node joined", name=name))
+                    self._nodes.add(name)
+                case NodeGone(name=name):
+                    self._nodes.discard(name)
+                    self.changes.append(ClusterChange(at=line.at, what="node left", name=name))
+                case Conf(digest=digest):
+                    if self._conf and self._conf != digest:
+                        self.changes.append(ClusterChange(at=line.at, what="conf", name=digest))
+                    self._conf = digest
+
+    def _left(self, line: Line, job: str, pods: Iterable[str], how: str) -> None:
+        self._placed.get(job, set()).difference_update(pods)
+        asked = self._evicting.get(job, {})
+        reasons = [asked.pop(pod) for pod in pods if pod in asked]
+        if how == "evicted":
+            for (beneficiary, action), count in Counter(reasons).items():
+                self._add(line, "evicted", job, pods=count, beneficiary=beneficiary, action=action)
+
+    def _add(self, line: Line, what: What, job: str, queue: str = "", pods: int = 0, **by: str) -> None:
+        namespace, queue = job.partition("/")[0], queue or self._queues.get(job, "")
+        self.changes.append(
+            ClusterChange(at=line.at, what=what, name=job, namespace=namespace, queue=queue, pods=pods, **by)
+        )
+
+    # -- how the cluster is used --------------------------------------------------------------------------------------
+    def decided(self, intents: Sequence[Intent]) -> None:
+        """A cycle decided: look at the state."""
+        self.look()
+
+    def look(self) -> None:
+        """Note how the cluster is used, if it is time."""
+        now = self._state.now
         if now < self._due:
             return
         self._due = now + self._every
-        first, before = self._ready is None, self._ready or {}
-        ready = {uid: (job.ready_count, job.queue, job.namespace) for uid, job in state.jobs.items()}
-        for uid, (count, queue, _) in ready.items():
-            had = before.get(uid)
-            if had is None and not first:
-                self._add("submitted", now, uid, queue, len(state.jobs[uid].tasks))
-            if count and (had is None or not had[0]) and not first:
-                self._add("started", now, uid, queue, count)
-        for uid, (_, queue, _) in before.items():
-            if uid not in ready:
-                self._add("ended", now, uid, queue, 0)
-        nodes = frozenset(state.nodes)
-        if not first:
-            for name in sorted(nodes - self._nodes):
-                self.changes.append(ClusterChange(at=now, what="node joined", name=name))
-            for name in sorted(self._nodes - nodes):
-                self.changes.append(ClusterChange(at=now, what="node left", name=name))
-            if conf != self._conf:
-                self.changes.append(ClusterChange(at=now, what="conf", name=conf))
-        self._ready, self._nodes, self._conf = ready, nodes, conf
-        self.samples = [*self.samples, self._sample(state)]
+        self.samples = [*self.samples, self._sample(self._state)]
         if len(self.samples) > MOST_SAMPLES:
             self.samples = self.samples[::2]
             self._every *= 2
         self.number += 1
-
-    def _add(
-        self, what: What, at: float, job: str, queue: str, pods: int, beneficiary: str = "", action: str = ""
-    ) -> None:
-        namespace = job.partition("/")[0] if "/" in job else ""
-        self.changes.append(
-            ClusterChange(
-                at=at,
-                what=what,
-                name=job,
-                namespace=namespace,
-                queue=queue,
-                pods=pods,
-                beneficiary=beneficiary,
-                action=action,
-            )
-        )
 
     def _sample(self, state: ClusterState) -> UseSample:
         total = {name: v for name, v in state.total_resources().as_written().items() if v and name != "pods"}

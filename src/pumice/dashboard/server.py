@@ -25,7 +25,7 @@ from pumice.answers.questions import TRY, WHY, AboutTrial, AboutWhy, Asked, AskO
 from pumice.answers.survey import NodeRow, Survey, take_survey
 from pumice.answers.visibility import EVERYTHING, Sight
 from pumice.dashboard.access import COOKIE, NotAllowed, PageDoor, Reader
-from pumice.dashboard.history import Chronicle, changes_for
+from pumice.dashboard.history import RecentHistory, changes_for
 from pumice.dashboard.views import (
     FILTERS,
     MOST_QUEUES,
@@ -115,7 +115,7 @@ class _Taken(msgspec.Struct, frozen=True, kw_only=True):
     survey: Survey
     revision: int
     number: int
-    """How often the chronicle had looked."""
+    """How often the history had looked."""
 
 
 class Dashboard:
@@ -124,7 +124,7 @@ class Dashboard:
     def __init__(
         self,
         ask: AskOwner,
-        chronicle: Chronicle,
+        history: RecentHistory,
         door: PageDoor,
         *,
         prefix: str = "",
@@ -133,7 +133,7 @@ class Dashboard:
     ) -> None:
         """*hosts*: names of this machine beside its loopback ones, under which it answers where no token is needed."""
         self._hosts = frozenset({"localhost", "127.0.0.1", "[::1]", *(host.lower() for host in hosts)})
-        self._ask, self._chronicle, self._door = ask, chronicle, door
+        self._ask, self._history, self._door = ask, history, door
         self._prefix, self._title = prefix, title
         self._taken: _Taken | None = None
         self._taker: asyncio.Task[Survey] | None = None
@@ -235,7 +235,7 @@ class Dashboard:
             known, age = self._taken, time.monotonic() - self._taken.at if self._taken is not None else math.inf
             if known is not None and age <= FRESH:
                 return known.survey
-            number = self._chronicle.number
+            number = self._history.number
             if known is not None and age < STILL:
                 revision, now = await asyncio.wrap_future(self._ask(lambda a: (a.state.revision, a.state.now)))
                 if revision == known.revision:
@@ -259,7 +259,7 @@ class Dashboard:
             "waiting": len(waiting),
             "longest": shown_rows(waiting[:8], survey, sight),
             "use": bars(view.nodes) if view.nodes is not None else [],
-            "evictions": [c for c in changes_for(self._chronicle.changes, sight) if c.what == "evicted"][:8],
+            "evictions": [c for c in changes_for(self._history.changes, sight) if c.what == "evicted"][:8],
         }
 
     async def _waiting(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
@@ -295,7 +295,7 @@ class Dashboard:
             raise NotAllowed(f"{reader.name} may not read jobs in namespace {namespace!r}")
         told = await answered(self._ask, WHY, Asked(AboutWhy(namespace, name)), sight)
         events = [
-            c for c in changes_for(self._chronicle.changes, sight) if f"{namespace}/{name}" in (c.name, c.beneficiary)
+            c for c in changes_for(self._history.changes, sight) if f"{namespace}/{name}" in (c.name, c.beneficiary)
         ]
         return "job.html", {
             "page": "waiting",
@@ -321,7 +321,7 @@ class Dashboard:
     async def _changes(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
         _, sight, view = await self._seen(request, reader)
         at = request.query_params.get("at", "").strip()
-        found = changes_for(self._chronicle.changes, sight)
+        found = changes_for(self._history.changes, sight)
         minutes: dict[str, list[Any]] = {}
         clock = FILTERS["minute"]
         for change in found:
@@ -335,8 +335,8 @@ class Dashboard:
             "minutes": [(m, changes[:ROWS], len(changes)) for m, changes in list(minutes.items())[:MINUTES]],
             "earlier": len(minutes) > MINUTES,
             "all_minutes": list(counts.items())[:120],
-            "charts": chart_of(self._chronicle.samples) if sight.queues and len(self._chronicle.samples) > 1 else None,
-            "samples": self._chronicle.samples[-12:] if sight.queues else [],
+            "charts": chart_of(self._history.samples) if sight.queues and len(self._history.samples) > 1 else None,
+            "samples": self._history.samples[-12:] if sight.queues else [],
         }
 
     async def _conf(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
@@ -428,8 +428,8 @@ class Dashboard:
                 yield "retry: 3000\n\n"
                 told, since = -1, time.monotonic()  # a page that was painted with older figures is told at once
                 while not await request.is_disconnected():
-                    if self._chronicle.number != told:
-                        told = self._chronicle.number
+                    if self._history.number != told:
+                        told = self._history.number
                         yield f"id: {told}\nevent: cycle\ndata: {told}\n\n"
                     if time.monotonic() - since > BEAT:
                         since = time.monotonic()

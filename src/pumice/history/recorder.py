@@ -1,4 +1,4 @@
-"""The requests of a job in a history: room in numbers, and whether it asks for more than room."""
+"""Records what happens to every job of a scheduler, cycle by cycle, and hands it on line by line."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from pumice.model.node import Node
 from pumice.model.resources import CPU, MEMORY, PODS, dim
 from pumice.model.status import ALLOCATED_STATUSES, JobPhase, TaskStatus
 from pumice.model.task import GPU_RESOURCES, Task, TaskClass
+from pumice.ports import Observer
 from pumice.state.cluster import ClusterState
 
 _MEMO = "history"
@@ -90,14 +91,15 @@ _OUTCOMES = {"succeeded": "completed", "failed": "failed"}
 _OF_QUEUE = ("weight", "capability", "deserved", "guarantee", "priority", "parent", "reclaimable", "dequeueStrategy")
 
 
-class Paper(Protocol):
-    """The output of a history."""
+class HistoryWriter(Protocol):
+    """Takes the lines of a history: into files, for forecasts, or for pages."""
 
     @property
     def wants_another(self) -> bool: ...
     def another(self) -> None: ...
     def write(self, lines: Iterable[Line]) -> None: ...
     def close_file(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class _Stay:
@@ -132,14 +134,14 @@ class _Known:
         self.over = self.admitted = False
 
 
-class Historian:
+class HistoryRecorder(Observer):
     """Follows a state through its events and its cycles. It only reads.
 
     A history must not harm the scheduler: unless *strict*, whatever fails here is logged, and the history begins anew.
     """
 
-    def __init__(self, state: ClusterState, paper: Paper, *, strict: bool = False) -> None:
-        self._state, self._paper, self._strict = state, paper, strict
+    def __init__(self, state: ClusterState, writers: Sequence[HistoryWriter], *, strict: bool = False) -> None:
+        self._state, self._writers, self._strict = state, writers, strict
         self._begun = False
         self._jobs: dict[str, _Known] = {}
         self._stays: dict[str, _Stay] = {}
@@ -174,7 +176,8 @@ class Historian:
         """This replica does not decide for now: another one does, and writes its own history."""
         if self._begun:
             self._begun = False
-            self._paper.close_file()
+            for writer in self._writers:
+                writer.close_file()
 
     def _guarded(self, call: Callable[..., None], *arguments: Any) -> None:
         try:
@@ -202,7 +205,8 @@ class Historian:
         for key, job in state.jobs.items():
             self._found(key, job)
         self._changed = {}
-        self._paper.another()
+        for writer in self._writers:
+            writer.another()
         self._write()
 
     def _found(self, key: str, job: Job) -> None:
@@ -372,11 +376,12 @@ class Historian:
             self._new_nodes = {}
             self._settle()
             self._write()
-        if not self._begun or self._paper.wants_another:
+        if not self._begun or any(writer.wants_another for writer in self._writers):
             self._begin(self._begun)
         if digest != self._conf:
             self._conf = digest
-            self._paper.write([Conf(self._state.now, digest, conf())])
+            self._lines.append(Conf(self._state.now, digest, conf()))
+            self._write()
 
     def _settle(self) -> None:
         """Tell of jobs that came, grew, or are over."""
@@ -446,8 +451,9 @@ class Historian:
 
     def _write(self) -> None:
         if self._lines:
-            self._paper.write(self._lines)
-            self._lines = []
+            told, self._lines = self._lines, []
+            for writer in self._writers:
+                writer.write(told)
 
 
 def _node_line(node: Node, now: float) -> lines.NodeLine:

@@ -13,6 +13,7 @@ from pumice.model.intents import Intent, Note, StatusUpdate
 from pumice.model.job import Job
 from pumice.model.status import JobPhase, TaskStatus
 from pumice.model.task import GROUP_ANNOTATION, group_named
+from pumice.ports import Observer
 from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
 
@@ -93,7 +94,7 @@ def _condition(job: Job, status: str, reason: ReasonCode, text: str) -> list[Sta
     return [StatusUpdate(job.kind, job.uid, {"conditions": [condition]})] if condition else []
 
 
-class Ungrouped:
+class Ungrouped(Observer):
     """Events on pods of ours that no PodGroup will ever bring up: they name none, or one that does not exist."""
 
     def __init__(self) -> None:
@@ -105,8 +106,8 @@ class Ungrouped:
         self._looked = float("-inf")
         self.now = 0.0
 
-    def see(self, events: Sequence[ClusterEvent]) -> None:
-        """Something happened; pods that name no group are remembered while they wait."""
+    def handed(self, events: Sequence[ClusterEvent]) -> None:
+        """Remember pods that name no group while they wait."""
         for event in events:
             match event:
                 case Seen(object=Pod() as pod):

@@ -169,18 +169,13 @@ class KubeBackend(Connection):
         """When the event loop last ran."""
         self.outcomes: Outcomes | None = None
         """The observer of binds and evictions; to be set before the start."""
-        self.witness: Callable[[Sequence[ClusterEvent]], None] | None = None
-        """Is shown what happened as it is handed over, by the thread that takes it."""
         self.lost = threading.Event()
         """We led and do not lead any more."""
 
     # -- the two ports ----------------------------------------------------------------------------------------------
     def drain(self) -> list[ClusterEvent]:
         """Everything that happened since the last call, in order."""
-        events = self.inbox.drain()
-        if self.witness is not None:
-            self.witness(events)
-        return events
+        return self.inbox.drain()
 
     def submit(self, intents: Sequence[Intent]) -> None:
         """Take over a batch of intents; outcomes come back as events."""

@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.framework.session.session import Session
+from pumice.history.recorder import HistoryRecorder, HistoryWriter
 from pumice.kube.admission import Admissions, Ungrouped
 from pumice.kube.backend import KubeBackend
 from pumice.kube.gangs import HALF, HalfGangs
@@ -33,9 +34,7 @@ from pumice.state.cluster import ClusterState
 if TYPE_CHECKING:
     from pumice.answers.service import Answers
     from pumice.answers.when.forecast import Forecasts
-    from pumice.answers.when.learned import Learned, LearningPaper
-    from pumice.history.files import Folder
-    from pumice.history.recorder import Historian
+    from pumice.answers.when.learned import Learned
 
 log = logging.getLogger("pumice.kube")
 T = TypeVar("T")
@@ -63,11 +62,11 @@ class Service:
         metrics: CycleMetrics | None = None,
         binders: dict[str, Binder] | None = None,
         half_gangs: float = HALF,
-        history: Folder | LearningPaper | None = None,
+        history: Sequence[HistoryWriter] = (),
         learned: Learned | None = None,
         measured: Callable[[ClusterState], dict[str, Any] | None] | None = None,
     ) -> None:
-        """*learned*: what the past says of run times; *measured*: what is known of how busy nodes are."""
+        """*history*: takes its lines; *learned*: what the past says of run times; *measured*: how busy nodes are."""
         self._backend, self._loop, self._period = backend, loop, period
         self._follow, self._measured = follow, measured
         self.metrics = metrics or CycleMetrics()
@@ -83,13 +82,13 @@ class Service:
         self._conditions = PodConditions()
         self._queues = QueueStatuses()
         self._admissions, self._ungrouped = Admissions(), Ungrouped()
-        self._backend.witness = self._ungrouped.see
         self._half = HalfGangs(half_gangs)
         self._overtaken = Overtaken()
         self._history, self._learned = history, learned
         self._forecasts: Forecasts | None = None
-        self._historian = _historian(loop.state, history)
-        loop.witness = self._historian
+        loop.observers.append(self._ungrouped)
+        if history:
+            loop.observers.append(HistoryRecorder(loop.state, history))
         self._queue_made = False
         self._failing, self._failure = 0, ""
         self._waits_since = float("inf")
@@ -181,8 +180,8 @@ class Service:
         finally:
             self._backend.stop()
             watchdog.close()
-            if self._history is not None:
-                self._history.close()
+            for writer in self._history:
+                writer.close()
 
     def _first_lists(self) -> None:
         """Wait until everything was listed, and take it in."""
@@ -241,8 +240,8 @@ class Service:
             _settle(wanted, error=NoAnswer(idle))
             self._questions.refuse(idle)
             self._loop.state.rest()
-            if self._historian is not None:
-                self._historian.rest()
+            for observer in self._loop.observers:
+                observer.rest()
             return
         self._make_default_queue()
         loop = self._loop
@@ -356,15 +355,6 @@ class Service:
             "spec": {"weight": 1, "reclaimable": True},
         }
         self._backend.create("Queue", body)
-
-
-def _historian(state: ClusterState, history: Folder | LearningPaper | None) -> Historian | None:
-    """The history recorder, if wanted."""
-    if history is None:
-        return None
-    from pumice.history.recorder import Historian
-
-    return Historian(state, history)
 
 
 def _settle(wanted: Sequence[Future[bytes]], *, content: bytes = b"", error: Exception | None = None) -> None:

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from pumice.clock import Clock
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session, Shard
-from pumice.model.events import ClusterEvent
-from pumice.model.intents import Intent
-from pumice.ports import EventSource, IntentSink
+from pumice.ports import EventSource, IntentSink, Observer
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.report import CycleReport
 from pumice.scheduler.set_back import LEAST, set_back
 from pumice.scheduler.watchdog import Watchdog
 from pumice.state.cluster import ClusterState
-
-
-class Witness(Protocol):
-    """Who is told what happens, for a history. It must only read."""
-
-    def saw(self, event: ClusterEvent) -> None:
-        """The state took an event in."""
-        ...
-
-    def deciding(self, conf_digest: str, conf: Callable[[], dict[str, Any]]) -> None:
-        """All events are in; a cycle follows, under this configuration."""
-        ...
-
-    def decided(self, intents: Sequence[Intent]) -> None:
-        """A cycle decided this; nothing of it was handed over yet."""
-        ...
 
 
 class Loop:
@@ -62,11 +44,9 @@ class Loop:
         self.shard, self.environment = shard, environment
         self.inspect: Callable[[Session], None] | None = None
         """Is shown every session when everything is decided; must only read."""
-        self.after: Callable[[CycleReport], None] | None = None
-        """Is shown what every cycle decided; must only read."""
         self.watchdog = watchdog
         """Names a plugin that does not return; liveness should fail while it is `stuck`."""
-        self.witness: Witness | None = None
+        self.observers: list[Observer] = []
 
     @property
     def assembly(self) -> Assembly:
@@ -87,13 +67,12 @@ class Loop:
         self.state.now = now
         self.state.give_names_back()
         events = list(self._source.drain())
-        witness = self.witness
-        if witness is None:
-            self.state.apply_all(events)
-            return len(events)
+        for observer in self.observers:
+            observer.handed(events)
         for event in events:
             self.state.apply(event)
-            witness.saw(event)
+            for observer in self.observers:
+                observer.saw(event)
         return len(events)
 
     def step(self, *, details: bool = False) -> CycleReport:
@@ -103,21 +82,18 @@ class Loop:
 
     def decide(self, *, details: bool = False) -> CycleReport:
         """Run one cycle on what was taken in, hand its intents over; returns what was decided."""
-        witness = self.witness
-        if witness is not None:
-            conf = self._assembly.conf
-            witness.deciding(conf.digest, conf.to_data)
+        conf = self._assembly.conf
+        for observer in self.observers:
+            observer.deciding(conf.digest, conf.to_data)
         if self.watchdog is None:
             report = self._cycle(details)
         else:
             with self.watchdog.cycle():
                 report = self._cycle(details)
-        if witness is not None:
-            witness.decided(report.intents)
+        for observer in self.observers:
+            observer.decided(report.intents)
         if report.intents:
             self._sink.submit(report.intents)
-        if self.after is not None:
-            self.after(report)
         return report
 
     def _cycle(self, details: bool) -> CycleReport:

@@ -25,6 +25,7 @@ from pumice.model.intents import Bind, Evict
 from pumice.model.job import Job
 from pumice.model.status import TaskStatus
 from pumice.model.task import GROUP_ANNOTATION, group_named
+from pumice.ports import Observer
 from pumice.scheduler.assembly import Assembly, assemble
 from pumice.scheduler.dry import dry_cycle
 from pumice.scheduler.report import CycleReport
@@ -334,6 +335,24 @@ def follow(
 Tell = Callable[[Sequence[Difference], float], None]
 
 
+class _Following(Observer):
+    """Hands the shadow what the simulated scheduler is handed, before that decides."""
+
+    def __init__(self, shadow: Shadow, simulation: Simulation, tell: Tell | None) -> None:
+        self._shadow, self._simulation, self._tell = shadow, simulation, tell
+        self._begun = False
+
+    def handed(self, events: Sequence[ClusterEvent]) -> None:
+        now = self._simulation.timeline.now
+        if not self._begun:
+            self._begun = True
+            self._shadow.begin(events, now)
+            return
+        found = self._shadow.step(events, now)
+        if self._tell is not None and found:
+            self._tell(found, now)
+
+
 def beside_simulation(
     scenario: SimScenario, running: str, candidate: Assembly, registry: Registry, tell: Tell | None = None
 ) -> Report:
@@ -343,20 +362,7 @@ def beside_simulation(
     """
     simulation = Simulation(scenario.setting_of(running), assemble(scenario.configurations[running], registry))
     shadow = Shadow(candidate, beside=running, now=0.0, seed=scenario.setting.seed, evicted=lambda _: True)
-    begun = False
-
-    def witness(events: Sequence[ClusterEvent]) -> None:
-        nonlocal begun
-        now = simulation.timeline.now
-        if not begun:
-            begun = True
-            shadow.begin(events, now)
-            return
-        found = shadow.step(events, now)
-        if tell is not None and found:
-            tell(found, now)
-
-    simulation.cluster.witness = witness
+    simulation.loop.observers.append(_Following(shadow, simulation, tell))
     simulation.run(scenario.workload())
     if simulation.failure:
         raise PumiceError(f"the run was stopped: {simulation.failure}")

@@ -140,8 +140,6 @@ class SimCluster:
         self.decisions = 0
         """Binds, evictions and admissions that were carried out."""
         self.owner: PodOwner | None = None
-        self.witness: Callable[[Sequence[ClusterEvent]], None] | None = None
-        """Is shown what happened as it is handed over."""
         self._watcher = watcher
         self._quotas: QuotaController | None = None
         self._budgets: DisruptionController | None = None
@@ -163,8 +161,6 @@ class SimCluster:
         if self._budgets is not None:
             self._events.extend(Seen(budget) for budget in self._budgets.changes())
         events, self._events = self._events, []
-        if self.witness is not None:
-            self.witness(events)
         return events
 
     def submit(self, intents: Sequence[Intent]) -> None:

@@ -15,7 +15,7 @@ from typing import TextIO
 from pumice.errors import InvalidInput, PumiceError
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session
-from pumice.history.recorder import Historian, Paper
+from pumice.history.recorder import HistoryRecorder, HistoryWriter
 from pumice.model.api import AnyObject, Metadata, NodeObject, PriorityClass, QueueObject, QueueSpec, QueueStatus
 from pumice.model.kai import (
     KAI_PARENT_QUEUE,
@@ -105,7 +105,7 @@ class Simulation:
         *,
         log: TextIO | None = None,
         progress: Callable[[Progress], None] | None = None,
-        history: Paper | None = None,
+        history: HistoryWriter | None = None,
     ) -> None:
         self.setting = setting
         self.timeline = Timeline()
@@ -124,8 +124,9 @@ class Simulation:
         runtime = Runtime(seed=setting.seed, metered=False)
         self.loop = Loop(self.cluster, self.cluster, assembly, self.timeline.clock, runtime=runtime)
         if history is not None:
-            historian = Historian(self.loop.state, history, strict=True)
-            self.loop.witness, self.recorder.endings = historian, historian.endings
+            followed = HistoryRecorder(self.loop.state, [history], strict=True)
+            self.loop.observers.append(followed)
+            self.recorder.endings = followed.endings
         self._policies = PolicyWatch(ticking=bool(setting.every_s))
         self.loop.inspect = self._look
         self._measuring = SimMeasuring(assembly.conf)

@@ -36,12 +36,12 @@ from pumice.answers.when.forward import (
     few,
     forecast,
 )
-from pumice.answers.when.learned import Learned, LearningPaper, Past, PastJob, StartForecast, learn, size_of
+from pumice.answers.when.learned import Learned, LearningWriter, Past, PastJob, StartForecast, learn, size_of
 from pumice.answers.when.run_times import GUESS, REMEMBERED, Kind, RunTimes, lifetimes
 from pumice.answers.when.scene import GRACE
 from pumice.cli.app import app
 from pumice.history.files import Folder
-from pumice.history.recorder import Historian
+from pumice.history.recorder import HistoryRecorder
 from pumice.history.stories import read_history
 from pumice.model.events import Gone, Seen
 from pumice.scheduler.cycle import run_cycle
@@ -535,22 +535,23 @@ def test_what_a_scheduler_sees_is_learned_beside_what_is_written(tmp_path: Path)
     """Jobs of one minute on one node, told cycle by cycle: what is learned live is what the files say afterwards."""
     learned = Learned(every=0.0)
     folder = Folder(tmp_path / "past", "me", packs=False)
-    paper = LearningPaper(learned, folder, read=tmp_path / "past")
+    writer = LearningWriter(learned, read=tmp_path / "past")
     at = desk(node("n1", cpu=2), now=0.0)
-    historian = Historian(at.state, paper, strict=True)
+    recorder = HistoryRecorder(at.state, [folder, writer], strict=True)
     for minute in range(30):
         at.state.now = minute * 60.0
         for obj in flat([job(f"j{minute:02}", tasks=1, cpu=2)]):
             at.state.apply(Seen(obj))
-            historian.saw(Seen(obj))
+            recorder.saw(Seen(obj))
         if minute:
             for kind in ("Pod", "PodGroup"):
                 gone = Gone(kind, f"default/j{minute - 1:02}" + ("-0" if kind == "Pod" else ""))
                 at.state.apply(gone)
-                historian.saw(gone)
-        historian.deciding("c", lambda: {"tiers": [{"plugins": [{"name": "proportion"}]}]})
-        historian.decided(run_cycle(at.state, at.cycle.assembly, at.cycle.runtime).intents)
-    paper.close()
+                recorder.saw(gone)
+        recorder.deciding("c", lambda: {"tiers": [{"plugins": [{"name": "proportion"}]}]})
+        recorder.decided(run_cycle(at.state, at.cycle.assembly, at.cycle.runtime).intents)
+    writer.close()
+    folder.close()
     assert learned.past.times.learned == 29
     read = learn(tmp_path / "past")
     assert read.past.times.learned == 29
@@ -566,12 +567,12 @@ def test_a_history_that_cannot_be_learned_from_does_not_stop_anybody(tmp_path: P
     broken = tmp_path / "past"
     broken.mkdir()
     (broken / "20260101T000000Z-x-00001.jsonl").write_text('{"is": "begins", "at": 0, "version": 99}\n')
-    paper = LearningPaper(Learned(), read=broken)
-    assert paper.wants_another
-    paper.another()
-    assert not paper.wants_another
-    paper.write([])
-    paper.close()
+    writer = LearningWriter(Learned(), read=broken)
+    assert writer.wants_another
+    writer.another()
+    assert not writer.wants_another
+    writer.write([])
+    writer.close()
 
 
 @pytest.mark.parametrize(

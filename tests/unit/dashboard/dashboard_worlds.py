@@ -15,7 +15,7 @@ import msgspec
 from pumice.answers.service import Answers
 from pumice.config import from_data
 from pumice.dashboard.access import OpenDoor, TokenDoor
-from pumice.dashboard.history import Chronicle
+from pumice.dashboard.history import RecentHistory
 from pumice.dashboard.server import Dashboard
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
@@ -86,7 +86,7 @@ def asking(desk: Answers) -> Callable[..., Future[Any]]:
 
 
 @contextmanager
-def served(desk: Answers, chronicle: Chronicle | None = None, word: Word | None = None) -> Iterator[str]:
+def served(desk: Answers, history: RecentHistory | None = None, word: Word | None = None) -> Iterator[str]:
     """The pages on loopback; gives their address."""
     opened = tcp_listener("127.0.0.1", 0)
     address = f"http://127.0.0.1:{opened.getsockname()[1]}"
@@ -95,7 +95,7 @@ def served(desk: Answers, chronicle: Chronicle | None = None, word: Word | None 
 
     async def main() -> None:
         door = OpenDoor() if word is None else TokenDoor(Reviews(word))  # type: ignore[arg-type]
-        await serve(opened, Dashboard(asking(desk), chronicle or Chronicle(), door, title="test").routes())
+        await serve(opened, Dashboard(asking(desk), history or RecentHistory(desk.state), door, title="test").routes())
 
     def run() -> None:
         task.append(loop.create_task(main()))

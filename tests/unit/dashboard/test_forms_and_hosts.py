@@ -11,7 +11,7 @@ from starlette.routing import Route
 from test_pages_keep_secrets import Browser
 
 from pumice.dashboard.access import OpenDoor
-from pumice.dashboard.history import Chronicle
+from pumice.dashboard.history import RecentHistory
 from pumice.dashboard.server import MOST_BYTES, Dashboard
 from pumice.testing import job, node
 
@@ -22,7 +22,8 @@ FORMS = ["/login", "/try", "/what-if"]
 @pytest.mark.parametrize("page", FORMS)
 @pytest.mark.parametrize("form", [{"job": "a" * (MOST_BYTES + 1)}, {f"field-{n}": "1" for n in range(1000)}])
 def test_a_form_that_is_too_large_is_refused_as_such(page: str, form: dict[str, str]) -> None:
-    with served(desk_over(node("n1", cpu=1), job("a", cpu=1)), Chronicle(), Word({"admin": RIGHTS})) as address:
+    desk = desk_over(node("n1", cpu=1), job("a", cpu=1))
+    with served(desk, word=Word({"admin": RIGHTS})) as address:
         browser = Browser(address)
         if page != "/login":
             assert browser.sign_in("admin") == 303
@@ -33,7 +34,8 @@ def test_a_form_that_is_too_large_is_refused_as_such(page: str, form: dict[str, 
 
 def every_path() -> list[tuple[str, str]]:
     """Path and method of everything that can be opened."""
-    pages = Dashboard(asking(desk_over(node("n1", cpu=1))), Chronicle(), OpenDoor())
+    desk = desk_over(node("n1", cpu=1))
+    pages = Dashboard(asking(desk), RecentHistory(desk.state), OpenDoor())
     routes = [route for route in pages.routes() if isinstance(route, Route)]
     assert len(routes) > 10
     return [(r.path.format(namespace="default", name="a"), method) for r in routes for method in r.methods or ()]
@@ -41,7 +43,7 @@ def every_path() -> list[tuple[str, str]]:
 
 def test_pages_without_a_login_answer_under_names_of_this_machine_alone() -> None:
     """A page of another site can have its own name lead to 127.0.0.1, and would read the cluster."""
-    with served(desk_over(node("n1", cpu=1), job("a", cpu=1)), Chronicle()) as address:
+    with served(desk_over(node("n1", cpu=1), job("a", cpu=1))) as address:
         where = urllib.parse.urlsplit(address)
 
         def status(path: str, host: str, method: str = "GET") -> int:
@@ -61,7 +63,7 @@ def test_pages_without_a_login_answer_under_names_of_this_machine_alone() -> Non
 
 
 def test_behind_a_login_any_name_will_do() -> None:
-    with served(desk_over(node("n1", cpu=1)), Chronicle(), Word({})) as address:
+    with served(desk_over(node("n1", cpu=1)), word=Word({})) as address:
         connection = http.client.HTTPConnection(urllib.parse.urlsplit(address).netloc, timeout=20)
         connection.request("GET", "/login", headers={"Host": "pumice.example.com"})
         assert connection.getresponse().status == 200

@@ -11,8 +11,9 @@ from dashboard_worlds import CONF, Word, desk_over, served
 
 from pumice.answers import what_if
 from pumice.answers.what_if import play_sides
-from pumice.dashboard.history import Chronicle
+from pumice.dashboard.history import RecentHistory
 from pumice.framework.points.guard import Health
+from pumice.history.recorder import HistoryRecorder
 from pumice.testing import job, node, queue
 
 PAGES = ("/", "/waiting", "/nodes", "/changes", "/conf", "/try", "/what-if", "/job/mine/waits", "/job/secret/plan-x")
@@ -30,11 +31,14 @@ def address() -> Iterator[str]:
         job("plan-x", namespace="secret", tasks=3, cpu=1, on="hidden-node"),
         job("plan-y", namespace="secret", tasks=50, cpu=1),
     )
-    chronicle = Chronicle(every=0.0)
-    chronicle.look(desk.state, "one")
+    history = RecentHistory(desk.state, every=0.0)
+    recorder = HistoryRecorder(desk.state, [history], strict=True)
+    recorder.deciding("one", dict)
+    history.look()
     desk.state.now += 60
-    chronicle.look(desk.state, "two")
-    with served(desk, chronicle, WORD) as where:
+    recorder.deciding("two", dict)
+    history.look()
+    with served(desk, history, WORD) as where:
         yield where
 
 

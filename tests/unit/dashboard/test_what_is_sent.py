@@ -9,7 +9,7 @@ from importlib import resources
 from dashboard_worlds import Word, desk_over, served
 from test_pages_keep_secrets import Browser
 
-from pumice.dashboard.history import Chronicle
+from pumice.dashboard.history import RecentHistory
 from pumice.testing import job, node
 
 STATIC = resources.files("pumice.dashboard") / "static"
@@ -35,7 +35,7 @@ def test_pages_load_only_what_is_served_beside_them() -> None:
 
 def test_scripts_are_packed_for_who_can_unpack_them() -> None:
     desk = desk_over(node("n1", cpu=1), job("a", cpu=1))
-    with served(desk, Chronicle(), Word({})) as address:
+    with served(desk, RecentHistory(desk.state), Word({})) as address:
         browser = Browser(address)
         whole = browser.open("/static/htmx.min.js")[1]
         assert whole == (STATIC / "htmx.min.js").read_text(encoding="utf-8")

@@ -118,7 +118,7 @@ def ungrouped(*objects: Any, names: tuple[str, ...] = ("pumice",)) -> tuple[Clus
 
 def see(state: ClusterState, look: Ungrouped, *objects: Any) -> None:
     events = [Seen(obj) for obj in flat(objects)]
-    look.see(events)
+    look.handed(events)
     state.apply_all(events)
 
 
@@ -145,7 +145,7 @@ def test_pods_of_other_schedulers_and_those_that_got_a_group_or_went_are_not_tol
     force_setattr(other.spec, "scheduler_name", "default-scheduler")
     see(state, look, ours("gets", group="j"))
     gone = Gone("Pod", "default/goes")
-    look.see([gone])
+    look.handed([gone])
     state.apply(gone)
     state.now += 10 * PATIENCE
     assert look.notes(state) == []

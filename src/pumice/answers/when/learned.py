@@ -19,7 +19,7 @@ from pumice.answers.when.forward import Amounts, Arrival, Holder, Lane, Place, P
 from pumice.answers.when.run_times import Kind, Run, RunTimes
 from pumice.errors import InvalidInput
 from pumice.history import lines
-from pumice.history.files import Folder, Read
+from pumice.history.files import Read
 from pumice.history.lines import Begins, Conf, JobLine, Line, Over, PodsLeft, PodsPlaced
 from pumice.model.resources import CPU, MEMORY, Resources, dim
 from pumice.model.task import GPU_RESOURCES
@@ -453,12 +453,12 @@ def hear_history(read: Read, learned: Learned, part: int = 500) -> None:
     learned.every = EVERY
 
 
-class LearningPaper:
-    """The output of a history that also passes written lines to a learner, on a thread of its own."""
+class LearningWriter:
+    """Takes the lines of a history in for forecasts, on a thread of its own."""
 
-    def __init__(self, learned: Learned, paper: Folder | None = None, read: Path | None = None) -> None:
-        """*paper*: where the history is written too; *read*: what was written before, to begin with."""
-        self._learned, self._paper = learned, paper
+    def __init__(self, learned: Learned, read: Path | None = None) -> None:
+        """*read*: what was written before, to begin with."""
+        self._learned = learned
         self._read: Read | None = None
         try:
             self._read = Read(read) if read is not None else None
@@ -471,7 +471,7 @@ class LearningPaper:
     @property
     def wants_another(self) -> bool:
         """Whether a new file should begin."""
-        return self._paper.wants_another if self._paper is not None else not self._begun
+        return not self._begun
 
     def another(self) -> None:
         """Begin another file."""
@@ -479,30 +479,21 @@ class LearningPaper:
         if self._thread is None:
             self._thread = threading.Thread(target=self._listen, name="learning", daemon=True)
             self._thread.start()
-        if self._paper is not None:
-            self._paper.another()
 
     def write(self, lines: Iterable[Line]) -> None:
-        """Write lines, and have them heard."""
-        some = list(lines)
-        self._heard.put(some)
-        if self._paper is not None:
-            self._paper.write(some)
+        """Pass lines to the learner."""
+        self._heard.put(list(lines))
 
     def close_file(self) -> None:
         """End the file that is written to."""
         self._begun = False
-        if self._paper is not None:
-            self._paper.close_file()
 
     def close(self) -> None:
-        """End, when all was heard and written."""
+        """End, when all was heard."""
         if self._thread is not None:
             self._heard.put(None)
             self._thread.join()
             self._thread = None
-        if self._paper is not None:
-            self._paper.close()
 
     def _listen(self) -> None:
         if self._read is not None:
