@@ -26,7 +26,7 @@ _NEG_INF: Final = float("-inf")
 _FEW: Final = 16
 """For so many tasks as many of the best rows are looked at first, and what becomes of rows is kept."""
 _BLOCK: Final = 256
-"""Of so many rows the best alone stands for all, where only some of very many are wanted."""
+"""The number of rows for which the best alone stands for all, if only some of very many are wanted."""
 
 
 def plan_rows(evaluator: Evaluator, view: ClassView, wanted: int, within: Bools | None = None) -> Sequence[int]:

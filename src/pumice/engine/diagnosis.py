@@ -48,7 +48,7 @@ class FitError:
         self._told: tuple[ReasonCounts, str] | None = None
         """The words that were last made, and of which counts."""
         self.at = -1
-        """Where the log of touched rows stood when the task did not fit."""
+        """The position in the log of touched rows when the task did not fit."""
         self.never: Bools | None = None
         """Rows that objected for good, where that is remembered."""
 
@@ -69,7 +69,7 @@ class FitError:
 
     @property
     def text(self) -> str:
-        """What was said where it is not for nodes."""
+        """The text, if it is not about nodes."""
         return self._text
 
     @property
@@ -109,7 +109,7 @@ class FitError:
 Ints = npt.NDArray[np.int64]
 NO_DEVICE: Final = reason_id("resources", "Insufficient free GPU devices")
 TAKEN: Final = reason_id("resources", "had no room when it was asked for")
-"""Of a node on which nothing is short any more: what the task did not get was given back later in the cycle."""
+"""The reason of a node with enough room now: the room was given back later in the cycle."""
 
 
 def insufficient(short: Iterable[int]) -> int:
@@ -152,7 +152,7 @@ class WhyNot:
         self._hopeless: dict[Hashable, tuple[int, int, FitError]] = {}
 
     def error(self, task: Task, view: ClassView, within: Bools | None = None) -> FitError:
-        """The reasons for which a task fits nowhere, counted over all nodes when somebody asks."""
+        """The reasons for which a task fits nowhere, counted over all nodes on request."""
         return FitError(count=lambda: self._count(task, view, within), first=self._first)
 
     def hopeless(self, task: Task) -> FitError | None:
@@ -172,7 +172,7 @@ class WhyNot:
         return self._error_of(key, task)
 
     def known_hopeless(self, task: Task) -> FitError | None:
-        """What `hopeless` says of a class that it was said of before, in this session or an earlier one."""
+        """The earlier answer of `hopeless` for a class, of this session or an earlier one."""
         evaluator = self._evaluator
         if not evaluator.fits_by_class:
             return None

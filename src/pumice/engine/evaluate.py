@@ -42,7 +42,7 @@ GONE: Final = reason_id("", "node is gone", Code.UNRESOLVABLE)
 _NEG_INF: Final = float("-inf")
 _NUMBERS: Final = count()
 _FEW: Final = 4
-"""Of so many rows it is looked up whether others held the same before."""
+"""The largest number of rows for which it is looked up whether others held the same before."""
 ScalarsAhead: TypeAlias = Callable[[int, int, float], float]
 """(row, more tasks of the class, its score without theirs) -> its score; minus infinity where one objects."""
 
@@ -147,7 +147,7 @@ class Evaluator:
         self._evaluate_rows(view, task, None)
 
     def _evaluate_rows(self, view: ClassView, task: Task, index: Index | None) -> None:
-        """What follows the ledgers, for some rows or all."""
+        """The parts that follow the ledgers, for some rows or all."""
         rows, at = self._rows(index)
         size = len(rows)
         code, severity = self._objections(view, task, rows, at)
@@ -339,7 +339,7 @@ class Evaluator:
         return fits, score
 
     def scalars_ahead(self, view: ClassView) -> ScalarsAhead | None:
-        """What scalar callbacks say of rows with more tasks of the class on them; None where there are none."""
+        """The answers of scalar callbacks for rows with more tasks of the class; None without scalar callbacks."""
         if not view.scalar_filters and not view.scalar_scorers:
             return None
         task, guard = view.task, self.guard
@@ -423,7 +423,7 @@ class Evaluator:
         return code, severity
 
     def first_objection(self, task: Task, rows: NodeRows) -> Reasons:
-        """What all filters together say about some rows, those that look at the whole session too."""
+        """The answer of all filters together for some rows, also of filters that look at the whole session."""
         code: Reasons | None = None
         for f in self.filters:
             if self.guard.applies(f, task):

@@ -219,7 +219,7 @@ class HyperNodeTree:
         return None
 
     def misread(self, job: Job) -> str:
-        """What is wrong with the topology that the job or one of its sub-groups asks for, or nothing."""
+        """The problem of the topology that the job or one of its sub-groups asks for, or nothing."""
         if self.lenient:
             return ""
         if self.problem:

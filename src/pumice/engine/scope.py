@@ -1,4 +1,4 @@
-"""What an answer depends on, and with it when it must be asked again."""
+"""The scope of an answer, and with it when it must be asked again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Scope(Enum):
-    """What an answer about (task, node) depends on."""
+    """The inputs of an answer about (task, node)."""
 
     STATIC = "static"
     """The task's class and the node's labels, annotations, taints, allocatable, unschedulable."""

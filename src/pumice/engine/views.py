@@ -107,10 +107,10 @@ class RowGuard(Protocol):
         """The same; None where it has no objection to any row."""
 
     def objection(self, f: Filter, task: Task, node: Node) -> int:
-        """What a filter that is asked about single nodes has against one: the number of a reason, or 0."""
+        """The objection of a filter for single nodes: the number of a reason, or 0."""
 
     def score(self, s: Scorer, task: Task, node: Node) -> float:
-        """What a scorer that is asked about single nodes says of one; minus infinity drops the node."""
+        """The score of a scorer for single nodes; minus infinity drops the node."""
 
     def finite(self, s: Scorer, task: Task, array: Floats) -> Floats:
         """The scores with what is no number taken for a failure, which is told; minus infinity drops the node."""
@@ -152,7 +152,7 @@ _PINNED: Final = 8192
 
 
 class ClassView:
-    """What is known of all nodes for one class of tasks."""
+    """The cached answers about all nodes for one class of tasks."""
 
     __slots__ = (
         *("changed_at", "code", "future_at", "future_ok", "groups", "masked", "normalized", "raws"),
@@ -175,7 +175,7 @@ class ClassView:
     clear: list[bool]
     """Per group: do its static filters object to no node at all?"""
     opposed: bool
-    """May there be an objection in *code*? Where there is none, *code* and *severity* are zero everywhere."""
+    """May there be an objection in *code*? Without a rejection, *code* and *severity* are zero everywhere."""
     code: Reasons
     severity: npt.NDArray[np.int8]
     score: Floats
@@ -198,7 +198,7 @@ class ClassView:
         self.reach = (16, 32)
         """How many of the best rows a plan for many tasks looks at first, and how many tasks it expects on one."""
         self.split_by = -1
-        """Whose callbacks it was last made of: the number of an evaluator."""
+        """The evaluator whose callbacks it was last made of: its number."""
 
     def open_rows(self) -> Bools | None:
         """The rows to which no filter objects whatever is placed there; None: all."""
@@ -212,7 +212,7 @@ class ClassView:
 
 @dataclass(slots=True)
 class Group:
-    """The filters of one plugin for a class: those that never change, and those that follow the ledgers."""
+    """The filters of one plugin for a class: static ones, and those that follow the ledgers."""
 
     static: list[Filter]
     node: list[Filter]

@@ -204,7 +204,7 @@ class Argument(Generic[T]):
 
     @property
     def prefix(self) -> str:
-        """What the names of an `ArgumentMap` begin with; of any other argument nothing."""
+        """The prefix of the names of an `ArgumentMap`; empty for any other argument."""
         return ""
 
     def of(self, arguments: Arguments) -> T:
@@ -257,7 +257,7 @@ class Argument(Generic[T]):
 
     @property
     def kind(self) -> str:
-        """What a value is, in words: ``whole number, at least 0``."""
+        """The description of a value: ``whole number, at least 0``."""
         if self.choices:
             return " or ".join(f"`{choice}`" for choice in self.choices if choice)
         kinds = _KINDS.get(self._read, "") if self._values == "" else self._values
@@ -290,7 +290,7 @@ class ArgumentMap(Argument[T]):
 
     @property
     def prefix(self) -> str:
-        """What the names begin with."""
+        """The prefix of the names."""
         return self.name.partition("<")[0]
 
     def of(self, arguments: Arguments) -> Any:

@@ -1,4 +1,4 @@
-"""Where Pumice mends a defect of Volcano, a named switch restores the original decisions."""
+"""If Pumice mends a defect of Volcano, a named switch restores the original decisions."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ class Compat:
     time_windows: bool = False
     """tdm's windows end at midnight, and a job below its minimum loses one more task (31)."""
     undone_evictions: bool = False
-    """A task whose eviction is taken back counts as running, also if it was bound (8), and beside predicates it is not
-    seen on its node by filters and scores for the rest of the cycle."""
+    """A task whose eviction is taken back counts as running, even if it was bound (8). Beside predicates, filters and
+    scores do not see it on its node for the rest of the cycle."""
     unasked_never: bool = False
     """The gang actions evict for pods that say that nobody is to be evicted for them (22)."""
     dry_run: bool = False
-    """Topology-aware preemption evicts although the queue may not take the preemptor (whether it is open is not looked
-    at), and a plugin with enablePreemptable and enabledAllocatable off does not see simulated removals."""
+    """Topology-aware preemption evicts although the queue may not take the preemptor, and does not check whether the
+    queue is open. A plugin with enablePreemptable and enabledAllocatable off does not see simulated removals."""
     raising_handlers: bool = False
     """An event handler that raises objects to the placement, as one that sets ``event.err`` does."""
     remember_failures: bool = False
@@ -89,7 +89,7 @@ class Compat:
     blind_scores: bool = False
     """nodeorder without predicates does not see what was placed in the same cycle (6.12)."""
     lasting_admission: bool = False
-    """What was let in and fits nowhere keeps others out until it starts."""
+    """An admitted job that fits nowhere keeps others out until it starts."""
     blind_admission: bool = False
     """A job is not let in for what it could preempt."""
     unserved_topology: bool = False
@@ -99,8 +99,9 @@ class Compat:
     whole_domains: bool = False
     """A domain must have room for all that waits of a (sub-)job, not only for what it needs to start."""
     dropped_sub_groups: bool = False
-    """A sub-group that finds no room while its job is placed is not tried again in the cycle, which sub-groups a job
-    needs is not decided anew when it has some, and the gang actions make room for all sub-groups in turn or none."""
+    """A sub-group that finds no room while its job is placed is not tried again in the cycle. The choice of sub-groups
+    that a job needs is not made anew when it has some. The gang actions make room for all sub-groups in turn or
+    none."""
     stale_neighbours: bool = False
     """Inter-pod affinity and spread do not see evictions made for the task, and anti-affinity of pods placed in this
     cycle only on nodes that had such pods before."""
@@ -111,11 +112,11 @@ class Compat:
     kai_narrow_topology: bool = False
     """A required level is not met where all nodes in question lie in one domain below it."""
     kai_forgotten_promises: bool = False
-    """Who was evicted may take the room again that he was evicted for (D13)."""
+    """An evicted job may take the room again that it was evicted from (D13)."""
     kai_over_share: bool = False
     """A queue is above its share only if it is so in every resource."""
     kai_any_excess: bool = False
-    """Who holds too much of one resource can be reclaimed from whatever is asked for."""
+    """A job that holds too much of one resource can be reclaimed from for any request."""
     kai_unset_limits: bool = False
     """A limit that a queue does not give is 0: nothing runs."""
     kai_free_spread: bool = False
@@ -131,7 +132,7 @@ class Compat:
     kai_waiting_gpus: bool = False
     """A shared GPU is chosen by its score alone, so that a task waits for one where another has room at once."""
     kai_placed_demand: bool = False
-    """What runs of a job counts among the GPUs that victims must leave in a domain for it."""
+    """The running part of a job counts among the GPUs that victims must leave in a domain for it."""
 
 
 PUMICE: Final = Compat()

@@ -10,7 +10,7 @@ from pumice.framework.points import POINTS
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Who asks each point, and who of the plugins that ship answers there. Both are found out, not written down."""
+    """The askers of each point, and the shipped plugins that answer there. Both are found out, not written down."""
 
     asks: Mapping[str, Sequence[str]]
     answers: Mapping[str, Sequence[str]]

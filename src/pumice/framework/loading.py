@@ -58,7 +58,7 @@ def is_test(path: Path) -> bool:
 
 
 def builder_of(module: ModuleType, path: Path) -> Callable[..., Any]:
-    """What builds the plugin of a module: its ``New``, or its one Plugin subclass.
+    """The builder of a module's plugin: its ``New``, or its one Plugin subclass.
 
     :raises PluginLoadError: there is none or more than one, or it cannot be called with arguments.
     """
@@ -167,8 +167,9 @@ def go_hooks(cls: type) -> list[str]:
 def misspelt(cls: type) -> list[str]:
     """A hint for each method that nobody calls, because it is nearly named as a point or a hook.
 
-    Whoever is named in the code of the class, of those that it derives from or of their modules is called there; who
-    takes nothing could not answer. Of a helper that only others call nothing can be seen here: its name must say so.
+    A method that is named in the code of the class, of its bases or of their modules counts as called there. A method
+    without parameters could not answer. A helper that only other modules call cannot be seen here: its name must say
+    so.
     """
     if getattr(cls, "on_session_open", Plugin.on_session_open) is not Plugin.on_session_open:
         return []
@@ -191,7 +192,7 @@ def _takes_something(method: Callable[..., Any]) -> bool:
 
 
 def _named_around(cls: type) -> Iterator[str]:
-    """Every name that is used in the code of a class, of those that it derives from, and of their modules."""
+    """Every name in the code of a class, of its bases, and of their modules."""
     classes = {base: None for base in cls.__mro__ if base not in (object, Plugin)}
     for module in {base.__module__ for base in classes}:
         for value in vars(sys.modules[module]).values() if module in sys.modules else ():

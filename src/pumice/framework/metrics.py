@@ -23,7 +23,7 @@ _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 def _series(name: str, labels: tuple[tuple[str, object], ...]) -> Series:
     """A name with its labels: the same ones are published every cycle.
 
-    :raises WrongCall: nobody could read figures of that name; one that is odd would hide all others.
+    :raises WrongCall: figures of that name cannot be read; an odd one would hide all others.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise WrongCall(f"metric {shown(name)}: a name is made of letters, digits, _ and :, and begins with no digit")

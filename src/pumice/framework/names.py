@@ -34,7 +34,7 @@ _OTHERWISE: Final = {
 }
 """Names that are not merely spelt otherwise, in our spelling."""
 _ITSELF: Final = frozenset({"Job", "Node", "Pod", "PodGroup", "Queue", "Task"})
-"""What wraps an API object in Go; here its labels and annotations stand on the thing itself."""
+"""The wrapper of an API object in Go; here its labels and annotations stand on the object itself."""
 
 
 def snake(name: str) -> str:
@@ -43,7 +43,7 @@ def snake(name: str) -> str:
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """What to write instead of *name*, to be put behind a message; nothing where nothing is near."""
+    """The suggestion in place of *name*, to be put behind a message; empty without a near name."""
     names = {n for n in known if not n.startswith("_")}
     spelt = snake(name)
     bare = spelt.removesuffix("_fns").removesuffix("_fn")

@@ -1,4 +1,4 @@
-"""What installed packages offer by name, loaded when it is asked for: a program starts with what its conf names."""
+"""The offers of installed packages by name, loaded on demand: a program starts with the names of its conf."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 T = TypeVar("T")
 Load: TypeAlias = Callable[[str, EntryPoint], T | None]
-"""What a name and its entry point stand for; None where that cannot be loaded."""
+"""The object for a name and its entry point; None if it cannot be loaded."""
 
 
 class _Offer:
@@ -23,7 +23,7 @@ class _Offer:
 class Offers(MutableMapping[str, T], Generic[T]):
     """Things by name, in the order in which they were offered. One that cannot be loaded is not among them.
 
-    Who asks for a name, or whether there is one, has that one loaded; who looks through them has all of them.
+    A lookup of a name, or whether it exists, loads that one; an iteration loads all of them.
     """
 
     def __init__(self, load: Load[T]) -> None:

@@ -1,4 +1,4 @@
-"""What a plugin author needs: the Plugin and Action base classes, typed arguments, event handlers."""
+"""The base of plugins: Plugin and Action classes, typed arguments, event handlers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Plugin(PointMethods):
     """A scheduling policy. Built from its arguments anew for each session, unless it says otherwise.
 
     A method named after an extension point (``predicate``, ``node_order``, ``job_order`` …) is registered by itself;
-    others are registered in `on_session_open`. What must outlive a session goes into ``ssn.memory``.
+    others are registered in `on_session_open`. Data that must outlive a session goes into ``ssn.memory``.
     """
 
     name: str = ""
@@ -52,7 +52,7 @@ class Action:
 
     name: str = ""
     arguments: Arguments = Arguments()
-    """What the configuration gives the action; an `Argument` that the class declares is read from it."""
+    """The action's configuration; an `Argument` that the class declares is read from it."""
     asks: ClassVar[Sequence[Point[..., Any, Any]] | None] = None
     """The points that it and its parts ask; None when it does not say."""
 

@@ -44,7 +44,7 @@ class PluginInfo:
     build: Builder
     origin: str
     arguments: tuple[Argument[Any], ...] | None = None
-    """What its class declares; None if it declares nothing and may read anything."""
+    """The declarations of its class; None if it declares nothing and may read anything."""
     repeatable: bool = False
     doc: str = ""
 
@@ -63,7 +63,7 @@ class Registry:
         self.actions: Offers[type[Action]] = Offers(self._action)
         self._broken: dict[tuple[str, str], str] = {}
         self.passed_by: list[str] = []
-        """What was in a directory of plugins and is none, and why; a line each."""
+        """The files in a directory of plugins that are none, and why; a line each."""
         self.directories: list[Path] = []
         """Directories whose plugins are in it."""
         if discover:
@@ -111,7 +111,7 @@ class Registry:
             return None
 
     def _loaded(self, kind: str, name: str, entry: EntryPoint) -> Any:
-        """What an entry point names. One that is broken is an error only for who names it."""
+        """The object of an entry point. A broken one is an error only for a conf that names it."""
         try:
             return entry.load()
         except FAILS as exc:

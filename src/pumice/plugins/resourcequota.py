@@ -15,7 +15,7 @@ from pumice.model.reason import Verdict, reject
 
 
 class ResourceQuotas(Plugin):
-    """Rejects a job whose minResources, with what is used and was let in, exceed a quota of its namespace.
+    """Rejects a job whose minResources, with used and admitted amounts, exceed a quota of its namespace.
 
     Names are compared as they are written (``cpu`` is not ``requests.cpu``); scopes are not looked at.
     """

@@ -31,12 +31,12 @@ TASK_ORDER: Final = keys.TOPOLOGY_TASK_ORDER
 _SELF_APART, _TOGETHER, _SELF_TOGETHER, _APART = 4, 3, 2, 1
 """How much a rule of each sort says about the role it names."""
 _OF_THIS_SESSION: Final = (TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
-"""What a task is that the session placed, or took back."""
+"""The record of a task that the session placed, or took back."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoleAffinities:
-    """What a job's annotations say about its roles."""
+    """The rules of a job's annotations about its roles."""
 
     together: Pairs
     apart: Pairs
@@ -70,7 +70,7 @@ class Bucket:
     placed: dict[int, int] = field(default_factory=dict)
     """Row -> how many of its tasks are there."""
     size: float = 0.0
-    """What the waiting ones ask for, in one number."""
+    """The requests of the pending tasks, in one number."""
 
     def add(self, task: Task, row: int) -> None:
         """A task that waits (*row* below 0) or has its place joins."""
@@ -251,7 +251,7 @@ def _size(task: Task) -> float:
 
 # -- annotations ----------------------------------------------------------------------------------------------------
 def read(job: Job) -> RoleAffinities | None:
-    """What the annotations of a job say; None if they say nothing, or name a role twice, or one that it has not."""
+    """The rules of a job's annotations; None without any, or if they repeat a role in a group or name a missing one."""
     notes = job.annotations
     if not any(key in notes for key in (AFFINITY, ANTI_AFFINITY, TASK_ORDER)):
         return None

@@ -100,7 +100,7 @@ class Tdm(Plugin):
         return minute >= begins or (minute < ends and not self._as_volcano)
 
     def _kind(self, task: Task) -> Hashable:
-        """What an answer depends on beside the class: the hour, and whether the task may be revoked."""
+        """The key of an answer beside the class: the hour, and whether the task may be revoked."""
         return is_revocable(task), self._active
 
     def _lent_to(self, task: Task) -> Hashable:

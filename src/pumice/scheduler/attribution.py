@@ -27,7 +27,7 @@ def job_to_blame(state: ClusterState, exc: BaseException) -> Job | None:
 
 
 def set_aside(state: ClusterState, exc: BaseException) -> str:
-    """Leave the job out for a while that is to blame for *exc*; returns what is told of it."""
+    """Leave the job to blame for *exc* out for a while; returns the message about it."""
     job = job_to_blame(state, exc)
     assert job is not None
     known = state.refused.get(JOB_KEY + job.uid)

@@ -21,7 +21,7 @@ CONF, PLUGINS = "conf", "plugins"
 class PluginFolder:
     """Follows a directory of plugins. The owner calls ``poll`` between sessions; there is no watcher and no clock.
 
-    What the files hold decides. Sizes and times of change only say when it is worth reading them again.
+    The content of the files decides. Sizes and times of change only say when it is worth reading them again.
     """
 
     def __init__(self, directory: Path, base: Registry) -> None:
@@ -33,7 +33,7 @@ class PluginFolder:
         self._told: list[str] = []
 
     def load(self) -> Registry | None:
-        """What exists, with the plugins of the directory; None if one of them cannot be used: ``error`` says why.
+        """The registry, with the plugins of the directory; None if one of them cannot be used: ``error`` says why.
 
         :raises PluginLoadError: there is no such directory.
         """
@@ -56,7 +56,7 @@ class PluginFolder:
         return registry
 
     def poll(self) -> Registry | None:
-        """What exists now, if a file came, went or changed since the last call and all can be loaded; else None."""
+        """The new registry, if a file came, went or changed since the last call and all can be loaded; else None."""
         looks = self._look()
         if looks == self._looks:
             return None
@@ -102,7 +102,7 @@ class PluginFolder:
 
 
 class Following:
-    """The configuration to use, kept up to date. What cannot be used changes nothing but ``complaints``."""
+    """The configuration to use, kept up to date. A conf that cannot be used changes nothing but ``complaints``."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Following:
         self._conf = initial
         self._unfit = dict.fromkeys((CONF, PLUGINS), "")
         self.complaints = dict.fromkeys((CONF, PLUGINS), "")
-        """What is wrong now with the conf and with the plugins; nothing if they are in use."""
+        """The problems of the conf and of the plugins now; empty if they are in use."""
 
     @property
     def missing(self) -> str:

@@ -65,7 +65,7 @@ class NextCycle:
     saved: SavedCycle | None = None
     """The file that it was restored from."""
     warnings: tuple[str, ...] = ()
-    """What is wrong with the objects that it was read from, or was left out of them."""
+    """The problems of the objects that it was read from, and what was left out of them."""
 
     def record(self) -> SavedCycle:
         """The cycle as a file."""
@@ -78,8 +78,8 @@ class NextCycle:
         return Replay(self.state, self.assembly.conf, report, decisions_of(report.intents))
 
     def dry_run(self, inspect: Callable[[Session], None] | None = None, added: Sequence[AnyObject] = ()) -> CycleReport:
-        """What it would decide, also with *added* objects (see `dry_cycle`); nothing of it is left behind, and no job
-        is told. *inspect*: see `run_cycle`."""
+        """The decisions of the cycle, also with *added* objects (see `dry_cycle`); it leaves no trace, and no job is
+        told. *inspect*: see `run_cycle`."""
         return dry_cycle(
             self.state,
             self.assembly,
@@ -211,7 +211,7 @@ def restored(
 
 
 def runtime_of(saved: SavedCycle, *, health: bool) -> Runtime:
-    """What outlived the sessions before a saved cycle; *health*: also how its plugins did."""
+    """The memory before a saved cycle; *health*: also the failures of its plugins."""
     known = saved.health if health else {}
     return Runtime(
         seed=saved.seed,
@@ -233,7 +233,7 @@ def _turns(saved: SavedCycle) -> Turns:
 
 
 def _environment(saved: SavedCycle, live: bool) -> dict[str, Any]:
-    """What plugins may know beside the cluster's objects, and who answers for extenders."""
+    """The environment of plugins beside the cluster's objects, and the stand-ins for extenders."""
     environment = unpack(saved.environment, "environment") if saved.environment else {}
     if not isinstance(environment, dict):
         raise InvalidInput(f"saved cycle: environment: must be a mapping, got {shown(saved.environment)}")
@@ -241,7 +241,7 @@ def _environment(saved: SavedCycle, live: bool) -> dict[str, Any]:
 
 
 def _exchanges(saved: SavedCycle) -> list[dict[str, Any]]:
-    """What extenders answered then.
+    """The recorded answers of extenders.
 
     :raises InvalidInput: one of them is none.
     """

@@ -1,7 +1,8 @@
 """A rehearsal: plugins of your own play one cycle of a conf on a small made-up cluster, and what they raise is told.
 
 Trying a plugin (`trying.py`) opens it; this also asks it. Built-in plugins stay away, so that no call leaves the
-process and nothing but the author's code can be at fault. That cluster is not the author's: what is found is a warning.
+process and nothing but the author's code can be at fault. That cluster is not the author's: a failure there is a
+warning.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _GUARD: Final = logging.getLogger("pumice.framework")
 
 
 def rehearse(assembly: Assembly) -> list[str]:
-    """What plugins that are not built in raised or answered wrongly in one cycle; a line each, at the author's line."""
+    """The failures and wrong answers of user plugins in one cycle; a line each, at the author's line."""
     own = [[plugin for plugin in tier if not plugin[0].built_in] for tier in assembly.plugins]
     if not any(own):
         return []
@@ -64,7 +65,7 @@ def rehearse(assembly: Assembly) -> list[str]:
 
 @contextmanager
 def _unheard() -> Iterator[None]:
-    """What is contained meanwhile is not logged as well."""
+    """Failures that are contained meanwhile are not logged as well."""
 
     def nothing(_: logging.LogRecord) -> bool:
         return False

@@ -1,7 +1,7 @@
 """Plugins tried before they are used: opened once on a small made-up cluster, in a session that nothing leaves.
 
-What is wrong whatever the cluster is an error. What a plugin's own code raises there is a warning: that cluster is not
-its author's, and in a cycle such a failure is contained.
+A mistake on any cluster is an error. An exception of a plugin's own code there is a warning: that cluster is not its
+author's, and in a cycle such a failure is contained.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from pumice.state.cluster import ClusterState
 
 _HELD: Final = frozenset(f.name for f in fields(Callback))
 _FUNCTIONS: Final = tuple(name for name, (kind, _) in HINTS.items() if name in _HELD and kind.startswith("Fn"))
-"""What a callback declares as a function."""
+"""The functions that a callback declares."""
 _FORMS: Final = {
     name: (form, form.count(",") + 1)
     for name in _FUNCTIONS
     for form in re.findall(rf"^\*{name}(\(.*?\))\*", HINTS[name][1])
 }
-"""What such a function takes, in words, and how many parameters these are."""
+"""The parameters of such a function, in words, and their number."""
 _SWITCHES: Final = tuple(name for name, (kind, _) in HINTS.items() if name in _HELD and kind.startswith("bool"))
-"""What it declares with True or False."""
+"""The hints with True or False."""
 
 _SCORES: Final = ("node_order", "batch_node_order")
 _SLOW: Final = (
@@ -63,7 +63,7 @@ _SLOW: Final = (
 
 @dataclass(slots=True)
 class TrialResult:
-    """What came of a trial, a line each."""
+    """The results of a trial, a line each."""
 
     errors: list[PluginLoadError] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -164,7 +164,7 @@ class Trial(HelpfulSession):
 
 
 def _wrong_call(exc: BaseException) -> str:
-    """What a plugin did wrong in calling a method of the session, whatever the cluster; else nothing."""
+    """A wrong call of a session's method by a plugin, on any cluster; else nothing."""
     called = re.match(r"(\w+)\.(\w+)\(\) ", words_of(exc)) if isinstance(exc, TypeError) else None
     if called is None or called[1] not in {cls.__name__ for cls in (*Session.__mro__, Callback)}:
         return ""

@@ -24,7 +24,7 @@ log = logging.getLogger("pumice.scheduler")
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A plugin's callback on the stack: who, at which point, and the line that is being executed.
+    """A plugin's callback on the stack: the plugin, the point, and the executing line.
 
     Plugin and point are empty where no plugin is being asked.
     """

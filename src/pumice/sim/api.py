@@ -259,7 +259,7 @@ class _PolicyReader:
         self.classes = dict.fromkeys(scenario.classes)
 
     def name_of(self, policy: Policy, at: int) -> str:
-        """What a policy is called that was given without a name."""
+        """The name of a policy that was given without one."""
         if isinstance(policy, type):
             return policy.name or policy.__name__
         if isinstance(policy, (Mapping, SchedulerConf)):

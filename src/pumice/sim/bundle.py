@@ -31,7 +31,7 @@ RESULTS: Final = "results.json"
 _FOLDERS: Final = ("scenario", "inputs", "plugins")
 MOST_FILES: Final = 2_000
 MOST_BYTES: Final = 1 << 30
-"""Of all members together, unpacked: more than any trace, less than the memory of a machine."""
+"""The limit of all members together, unpacked: more than any trace, less than the memory of a machine."""
 _MOST_MANIFEST: Final = 64 << 20
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
@@ -50,7 +50,7 @@ class BundledRun(msgspec.Struct, frozen=True):
 
 
 class BundleManifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a bundle says of itself."""
+    """The manifest of a bundle."""
 
     scenario: str
     """The member that is the scenario."""
@@ -69,7 +69,7 @@ class BundleManifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     horizon_s: float | None = None
     runs: tuple[BundledRun, ...] = ()
     versions: dict[str, str] = {}
-    """What it was played with."""
+    """The parts that it was played with."""
     digests: dict[str, str] = {}
     """SHA-256 of every other member."""
     format: int = 1

@@ -1,7 +1,7 @@
 """The embedded cluster: nodes and pods on virtual time, behind the two ports of every backend.
 
-It does what an API server and kubelets do: pods that are bound start, evicted ones terminate, nodes come and go. What
-jobs are and when pods end is the job controller's business (`controller`). It keeps a ledger of its own, so that a
+It does what an API server and kubelets do: pods that are bound start, evicted ones terminate, nodes come and go. Jobs,
+and the ends of pods, are the task of the job controller (`controller`). It keeps a ledger of its own, so that a
 scheduler that promises the same room twice is found out.
 """
 
@@ -82,7 +82,7 @@ class SimPod:
         self.started: float | None = None
         self.terminating = False
         self.fate: PodOutcome | None = None
-        """What is to be written of its end, whoever ends it."""
+        """The annotations for its end, from any cause."""
 
 
 class SimNode:
@@ -98,7 +98,7 @@ class SimNode:
 
 
 class PodOwner(Protocol):
-    """Who is told what becomes of pods."""
+    """The observer of pods."""
 
     def pod_started(self, pod: SimPod) -> None: ...
 
@@ -108,7 +108,7 @@ class PodOwner(Protocol):
 
 
 class Watcher(Protocol):
-    """Who writes down what happened."""
+    """The recorder of events."""
 
     def evicted(self, pod: SimPod, intent: Evict) -> None: ...
 
@@ -143,7 +143,7 @@ class SimCluster:
         self._watcher = watcher
         self._quotas: QuotaController | None = None
         self._budgets: DisruptionController | None = None
-        """Those who follow the pods; nobody before there is a quota or a budget."""
+        """The followers of pods; empty without quotas and budgets."""
         self._events: list[ClusterEvent] = []
         self._made = 0
         self._running_since = -1.0
@@ -239,7 +239,7 @@ class SimCluster:
             self._lose(pod, "PodEvicted", "restarted")
 
     def take_pods(self, job: str, count: int) -> None:
-        """Somebody takes so many pods of a job that hold room, the last ones first; none of a job that is not there."""
+        """Evict that many pods of a job that hold room, the last ones first; none if the job does not exist."""
         held = [pod for pod in self.pods.values() if pod.job.key == job and pod.node]
         for pod in held[-count:]:
             self.log.write(self.timeline.now, f"take {pod.key}")

@@ -55,7 +55,7 @@ class SimJob:
 
 
 class JobWatcher(Protocol):
-    """Who writes down what becomes of jobs and of every stay of a pod on a node."""
+    """The recorder of jobs and of every stay of a pod on a node."""
 
     def job_over(self, job: SimJob, end: float, outcome: JobOutcome) -> None: ...
 

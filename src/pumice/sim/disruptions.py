@@ -1,4 +1,4 @@
-"""What PodDisruptionBudgets of the embedded cluster allow, as a disruption controller writes it into their status."""
+"""The allowed disruptions of PodDisruptionBudgets of the embedded cluster, as a disruption controller writes them."""
 
 from __future__ import annotations
 

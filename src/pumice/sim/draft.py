@@ -55,9 +55,9 @@ class Draft:
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     base: Path = field(default_factory=Path)
-    """Where the files are that it names."""
+    """The folder of the files that it names."""
     data: Path | None = None
-    """Where its traces and lists of nodes are looked for before."""
+    """The folder in which its traces and lists of nodes are looked for first."""
     given: Mapping[str, Path] = field(default_factory=dict)
     """Files of a bundle, by the names that the scenario has for them."""
     files: dict[str, Path] = field(default_factory=dict)

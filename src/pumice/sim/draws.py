@@ -1,9 +1,9 @@
 """Everything random: a stream of its own for each quantity of each thing, so that runs share their luck.
 
-What is drawn for a thing depends on the seed, on the quantity and on the thing's own name, never on what was drawn
-before it. Two runs of one seed therefore differ only by what the scheduler does: the same jobs arrive, the same pods
-fail, the same binds are refused, whatever the configuration. A scenario that is changed in one place (a load, a
-pattern of the day) keeps what it draws in all others.
+A draw for a thing depends on the seed, on the quantity and on the thing's own name, never on earlier draws. Two runs of
+one seed therefore differ only by what the scheduler does: the same jobs arrive, the same pods fail, the same binds are
+refused, whatever the configuration. A scenario that is changed in one place (a load, a pattern of the day) keeps what
+it draws in all others.
 """
 
 from __future__ import annotations

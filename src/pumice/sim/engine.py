@@ -14,7 +14,7 @@ from pumice.errors import InvalidInput
 
 
 class Rank(IntEnum):
-    """What comes first of the things that happen at one instant: room is freed before anybody new asks for it."""
+    """The order of events at one instant: room is freed before a new job asks for it."""
 
     PODS = 0
     """Pods start and end, evictions come to their end."""

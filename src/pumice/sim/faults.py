@@ -1,4 +1,4 @@
-"""What goes wrong in a run: nodes that fail, drain, close, return or join, pods that are lost; drawn or planned."""
+"""Faults of a run: nodes that fail, drain, close, return or join, and lost pods; drawn or planned."""
 
 from __future__ import annotations
 

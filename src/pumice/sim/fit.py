@@ -15,14 +15,14 @@ Amounts = tuple[tuple[int, int], ...]
 
 
 def capacity(obj: NodeObject) -> dict[int, int]:
-    """What an empty node has, by dimension, in ledger units; thousandths of GPUs stand under `GPU_MILLI`."""
+    """The amounts of an empty node, by dimension, in ledger units; thousandths of GPUs stand under `GPU_MILLI`."""
     whole = {d: int(v) for d, v in Resources.parse(obj.status.allocatable).items()}
     whole[GPU_MILLI] = sum(whole.get(dim(name), 0) for name in GPU_RESOURCES)
     return whole
 
 
 class Room:
-    """What every node that is ever there would hold together, if nothing ran."""
+    """The amounts of all nodes of the run together, without pods."""
 
     def __init__(self, nodes: Iterable[NodeObject]) -> None:
         shapes = Counter(tuple(sorted(capacity(obj).items())) for obj in nodes)

@@ -72,7 +72,7 @@ class _Job(msgspec.Struct, rename="camel", kw_only=True):
 
 @dataclass(slots=True)
 class JobManifests:
-    """What manifests say: objects that are simply there, and jobs."""
+    """The content of manifests: existing objects, and jobs."""
 
     objects: list[api.AnyObject] = field(default_factory=list)
     jobs: list[JobSpec] = field(default_factory=list)
@@ -394,7 +394,7 @@ def _shared(spec: api.PodSpec, notes: Mapping[str, str] | None) -> int | None:
 
 
 def _minimum(kinds: list[PodKind], least: int, roles: Mapping[str, int]) -> api.ResourceList:
-    """What the first *least* pods ask for together."""
+    """The sum of requests of the first *least* pods."""
     parts = [
         EqualPods(len(k.names), min(roles.get(k.role, len(k.names)), len(k.names)), Resources(dict(k.demand.items)))
         for k in kinds

@@ -1,4 +1,4 @@
-"""What is submitted to the embedded cluster: jobs as the job controller expands them, whatever they were written as."""
+"""Jobs submitted to the embedded cluster, as the job controller expands them from any source."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Work(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one pod holds, for records."""
+    """The amounts of one pod, for records."""
 
     cpu_milli: int = 0
     memory_bytes: int = 0
@@ -50,7 +50,7 @@ class Demand:
 
 
 def demand_of(spec: PodSpec, gpu_milli: int | None = None) -> Demand:
-    """What a pod of *spec* holds; *gpu_milli* where it holds parts of devices.
+    """The amounts of a pod of *spec*; with *gpu_milli* if it holds parts of devices.
 
     :raises InvalidInput: a request that is no quantity.
     """
@@ -111,9 +111,9 @@ class JobSpec:
     placed: Mapping[str, str] = field(default_factory=dict)
     """Pods that run from the start, and on which node."""
     origin: str = ""
-    """Where it was written, for messages: ``jobs.yaml:12``."""
+    """The source, for messages: ``jobs.yaml:12``."""
     group: PodGroup | None = None
-    """What else its PodGroup says: topology, sub-groups, and of which kind it is."""
+    """Other fields of its PodGroup: topology, sub-groups, kind."""
 
     @property
     def key(self) -> str:

@@ -1,4 +1,4 @@
-"""What would be measured of the nodes of a simulated cluster: the use of pods that have run for a while."""
+"""Measurements of the nodes of a simulated cluster: the use of pods that have run for a while."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SimMeasuring:
         self._last: dict[str, Any] | None = None
 
     def environment(self, cluster: SimCluster, now: float) -> dict[str, Any] | None:
-        """What plugins are told at this time; None where none of them reads it."""
+        """The measurements for plugins at this time; None if no plugin reads them."""
         if not self.wanted:
             return None
         last = self._last

@@ -24,7 +24,7 @@ from pumice.sim.workload import GPU, Arrivals, Generator, TracePart
 _PODS = 110
 MOST_NODES = 100_000
 _MOST_GPUS = 1024
-"""Of a node, and of a pod."""
+"""The parts of a node, and of a pod."""
 _OPTIONS: dict[str, type[Any]] = {"openb": OpenbOptions, "philly": PhillyOptions, "swf": SwfOptions}
 
 
@@ -281,7 +281,7 @@ def _camel(name: str) -> str:
 
 # -- faults ---------------------------------------------------------------------------------------------------------
 def read_faults(value: Value | None, nodes: Sequence[NodeObject]) -> Faults:
-    """What goes wrong: planned by the minute, and drawn from the seed."""
+    """Faults: planned by time, and drawn from the seed."""
     if value is None:
         return Faults()
     names = {n.metadata.name for n in nodes}

@@ -50,7 +50,7 @@ class PolicyWatch:
         return bool(self._watched) and self._asked < MOST_LOOKS
 
     def warnings(self, run: str) -> list[str]:
-        """What is to be said of the policies of a run, in sentences."""
+        """Notes about the policies of a run, in sentences."""
         said = []
         if self._clock_readers:
             said.append(

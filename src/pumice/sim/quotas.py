@@ -1,4 +1,4 @@
-"""What is used of the ResourceQuotas of the embedded cluster, as a quota controller writes it into their status.
+"""The use of ResourceQuotas of the embedded cluster, as a quota controller writes it.
 
 A pod counts while it is not over, from when its job was let in: here pods are there as soon as their job is submitted,
 while a job controller makes them only then.
@@ -87,7 +87,7 @@ class QuotaController:
                 yield fresh
 
     def _amounts(self, spec: PodSpec) -> dict[str, int]:
-        """What a pod takes of quotas, by their names, in thousandths."""
+        """The amounts that a pod takes of quotas, by their names, in thousandths."""
         known = self._kinds.get(id(spec))
         if known is None:
             found = {"pods": 1000, "count/pods": 1000}

@@ -145,8 +145,8 @@ class Recorder:
 def fragmentation(state: ClusterState, wanted: Mapping[int, int]) -> float | None:
     """The share of free GPU capacity that typical pods could not use; None if none is free.
 
-    *wanted*: how many pods ask for how much (thousandths: below 1000 a part of one device, else whole ones). What a pod
-    cannot use are devices with too little left, and everything on nodes with too few devices for it.
+    *wanted*: how many pods ask for how much (thousandths: below 1000 a part of one device, else whole ones). A pod
+    cannot use devices with too little left, nor any device on nodes with too few devices for it.
     """
     free = state.devices.free(np.arange(state.table.size))
     total = float(free.sum())

@@ -56,7 +56,7 @@ MOST_CYCLES_AT_ONCE = 100
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a run stands."""
+    """The progress of a run."""
 
     now: float
     submitted: int
@@ -85,13 +85,13 @@ class Setting:
     measure: Window | None = None
     """Jobs submitted in it are played to their end and count in figures; those before and after it are load."""
     unit: str = SEED
-    """What the run is one of, where many are compared."""
+    """The population of the run in a comparison."""
     trace: str = ""
-    """What is played, in a few words."""
+    """The workload, in a few words."""
     warnings: tuple[str, ...] = ()
-    """What is doubtful about it."""
+    """Doubts about it."""
     notes: tuple[str, ...] = ()
-    """What was left out or changed on the way in."""
+    """The inputs that were left out or changed."""
     origin: Origin = field(default_factory=Origin)
 
 
@@ -278,7 +278,7 @@ class Simulation:
 
     @property
     def progress(self) -> Progress:
-        """Where the run stands."""
+        """The progress of the run."""
         return Progress(self.timeline.now, self.controller.submitted, self.controller.over, self.cycles)
 
     def _wake_later(self, *, force: bool = False) -> None:
@@ -309,7 +309,7 @@ class Simulation:
 
     # -- the record -------------------------------------------------------------------------------------------------
     def record(self) -> RunRecord:
-        """What the run left behind so far."""
+        """The results of the run so far."""
         setting, now = self.setting, self.timeline.now
         for job in list(self.controller.jobs.values()):
             self.recorder.job_left(job, () if job.running else self._reasons(job.key))

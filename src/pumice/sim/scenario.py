@@ -59,7 +59,7 @@ class SimScenario:
     speed: Speed | None = None
     """How fast jobs of traces and generators work by what they got, unless those say; None: always as fast."""
     lead_s: float = DAY_S
-    """What is played before each part of a trace."""
+    """The part that is played before each part of a trace."""
     shaken: bool = False
     """Traces are varied by the seed."""
     split: Split | None = None
@@ -71,11 +71,12 @@ class SimScenario:
     files: Mapping[str, Path] = field(default_factory=dict)
     """Every file that it names, by that name."""
     bundle: BundleManifest | None = None
-    """What the bundle says that it was read from."""
+    """The source that the bundle names."""
 
     @property
     def registry(self) -> Registry:
-        """What its configurations may name: built in, installed, in its directory of plugins, its classes."""
+        """The plugins and actions that its configurations may name: built in, installed, in its directory of plugins,
+        its classes."""
         return registry_of(self.plugins, self.classes)
 
     def packed(self) -> bytes:

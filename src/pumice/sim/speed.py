@@ -11,7 +11,7 @@ _TICK = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class RunningGang:
-    """What a running job has at a moment."""
+    """The room of a running job at a moment."""
 
     key: str
     """``namespace/name`` of the job."""

@@ -68,16 +68,16 @@ class _Role(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """What jobs share that ask for the same."""
+    """The common data of jobs with equal requests."""
 
     roles: tuple[_Role, ...]
     priority_class: str
     minimum: ResourceList
-    """What the first of its pods ask for together, as many as must start together."""
+    """The sum of requests of the first of its pods, as many as must start together."""
 
 
 class TraceJobs:
-    """Turns jobs of a trace into jobs that can be submitted. What equal ones share is made once."""
+    """Turns jobs of a trace into jobs that can be submitted. Data of equal jobs is made once."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class TraceJobs:
 
 
 def _minimum(pods: tuple[TracePod, ...], least: int) -> ResourceList:
-    """What the first *least* pods ask for together."""
+    """The sum of requests of the first *least* pods."""
     cpu = memory = gpus = 0
     left = least
     for pod in pods:
@@ -270,7 +270,7 @@ class Arrivals:
                     return
 
     def _busy(self, time: float) -> float:
-        """What that clock shows at a *time*; on average it keeps pace."""
+        """The reading of that clock at a *time*; on average it keeps pace."""
         if not self.daily:
             return time
         days, rest = divmod(time, DAY_S)
@@ -323,7 +323,7 @@ class Generator:
     speed: Speed | None = None
     """How fast the jobs work; else as the scenario says."""
     origin: str = ""
-    """Where it was written, for messages: ``day.yaml:12``."""
+    """The source, for messages: ``day.yaml:12``."""
 
     def jobs(self, seed: int) -> Iterator[TraceJob]:
         """The jobs, in the order of arrival; the same seed gives the same ones."""
@@ -353,7 +353,7 @@ class Generator:
             )
 
     def _drawn(self, quantity: str, draw: Draw, seed: int, number: int) -> float:
-        """What one job gets of one quantity; a stream is made only where something is drawn."""
+        """The values of one quantity for one job; a stream is made only for draws."""
         if isinstance(draw, Constant):
             return draw.value
         return draw(stream(seed, self.name, quantity, number))

@@ -1,4 +1,4 @@
-"""Who is where: counts of pods per topology domain, for inter-pod affinity and topology spread.
+"""Neighbours: counts of pods per topology domain, for inter-pod affinity and topology spread.
 
 `Neighbours` follows the node table by its log of touched rows, so it costs nothing until somebody asks, and then only
 the rows that changed. Pods of equal namespace, labels and affinity terms are one `AlikePods`; a selector is matched
@@ -135,13 +135,13 @@ _RELEASING: Final = TaskStatus.RELEASING
 _KEEP: Final = 4096
 """So many kinds that nothing lives on any more, or tallies, are kept."""
 _SELECTORS: Final = 64
-"""Of so many selectors a kind remembers whether they match it."""
+"""A kind remembers for this many selectors whether they match it."""
 
 
 @dataclass(slots=True)
 class Opening:
-    """What Volcano remembers of the moment when the session opened: rows with pods that have required anti-affinity,
-    and rows with pods that have any affinity. *counts_evicted*: who is evicted counts until `Neighbours.settle`."""
+    """Volcano's memory of the opening of the session: rows with pods that have required anti-affinity, and rows with
+    pods that have any affinity. *counts_evicted*: who is evicted counts until `Neighbours.settle`."""
 
     hostile: set[int]
     sociable: set[int]
@@ -188,8 +188,8 @@ class Neighbours:
         return self
 
     def as_at_opening(self, *, counts_evicted: bool) -> Neighbours:
-        """Itself, as Volcano sees it in this session: terms of others matter only on nodes that had such pods when the
-        session opened, and evictions are not seen until the next `settle`."""
+        """Volcano's view in this session: terms of others matter only on nodes that had such pods when the session
+        opened, and evictions are not seen until the next `settle`."""
         self.live().sync()
         hostile: set[int] = set()
         sociable: set[int] = set()
@@ -404,8 +404,8 @@ class SpreadTallies:
         self._labelled = _Labelled(index.table, sorted({s.topology_key for s in together}))
 
     def of(self, spread: Spread) -> DomainCounts:
-        """Those of one of them, on the nodes that take part: those that have the labels of all constraints and, as the
-        constraint says, match the node affinity of the class and have no taint that it does not tolerate."""
+        """The domains of one of them, on the nodes that take part. These have the labels of all constraints and, as the
+        constraint says, match the node affinity of the class and have no untolerated taint."""
         klass, table, labelled = self._klass, self._index.table, self._labelled
         by_affinity = spread.affinity_matters and matching.has_node_selection(klass)
         name = (

@@ -58,7 +58,7 @@ class SelectorPart:
 
 
 class TermKind(Enum):
-    """What a term asks for."""
+    """The requirements of a term."""
 
     AFFINITY = "required affinity"
     ANTI_AFFINITY = "required anti-affinity"

@@ -1,1 +1,1 @@
-"""Evicting: who starves, who may go for whom, and plans of evictions."""
+"""Evicting: starving jobs, possible victims, and plans of evictions."""

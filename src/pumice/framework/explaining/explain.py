@@ -1,8 +1,8 @@
 """From recorded reasons to an answer a person can use: why a job waits, and what would let it start.
 
 Asked of a session whose actions have run and which is not closed yet. Only reads; costs nothing to a cycle that nobody
-asks about. A job is told the one thing that stops it, in the words of who refused, and nothing beside it that says
-otherwise; what would help comes from who refused too, and from here only where nodes are the matter.
+asks about. A job has one reason: the thing that stops it, in the words of the plugin that refused. Advice comes from
+that plugin too; this module adds advice only about nodes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Explanation:
     phase: str
     stage: Stage
     code: str
-    """What stopped it, in one word that does not change."""
+    """The reason, in one word that does not change."""
     text: str
     plugin: str
     position: int
@@ -52,11 +52,11 @@ class Explanation:
     runs: str = ""
     """How many of its pods run (``8 of 10 pods``), if it has what it needs and more of them wait; else nothing."""
     limits: list[Limit] = field(default_factory=list)
-    """The limits that are in its way: what is held, what may be had and by which rule, what it asks for."""
+    """The limits that are in its way: amounts in use, permitted with their rule, and requested."""
     task: str = ""
     """The task that the reasons are about."""
     wants: dict[str, str] = field(default_factory=dict)
-    """What that task asks for."""
+    """The request of that task."""
     reasons: list[NodeReason] = field(default_factory=list)
     """Why no node takes that task; where others of the job have one, once they do."""
     nearest: NearMiss | None = None
@@ -67,11 +67,12 @@ class Explanation:
     protected: dict[str, int] = field(default_factory=dict)
     """Disruption budget -> how many pods it protects on those nodes."""
     evictions: list[str] = field(default_factory=list)
-    """Why preempt and reclaim, where the conf has them, made no room for it: whom they looked at, and who stays why."""
+    """Why preempt and reclaim, if the conf has them, made no room for it: the pods that they looked at, and why they
+    stay."""
     room_for: int | None = None
     """How many of the tasks that it needs had found a node when the next did not."""
     unblock: list[str] = field(default_factory=list)
-    """What would let it start."""
+    """The changes that would let it start."""
 
 
 def _lets_in(ssn: Session) -> bool:
@@ -117,7 +118,7 @@ def explain(ssn: Session, job: Job) -> Explanation:
 def _without_room(job: Job, failed: FailedTask | None, limits: Sequence[Limit]) -> Task | None:
     """The task for which others could make room: one that fits nowhere for want of it, or that its queue's limit keeps.
 
-    Where it is something else that is in its way, evictions are no matter.
+    If another obstacle stops it, evictions do not matter.
     """
     if failed is not None:
         return failed.task if any(reason.evictable for reason, _ in failed.error.reasons()) else None
@@ -175,7 +176,7 @@ def _by_nodes(ssn: Session, failed: FailedTask, never: bool, out: Explanation) -
 
 
 def _unblock_nodes(ssn: Session, why: Explanation, without: int) -> Iterable[str]:
-    """What would help, node by node; *without*: how many tasks that the job needs have no node."""
+    """The advice, node by node; *without*: the number of needed tasks without a node."""
     near = why.nearest
     if not ssn.nodes:
         yield "nodes"

@@ -84,7 +84,7 @@ class Nodes:
     def _helped(self) -> Iterable[tuple[int, int]]:
         """Rows on which evictions could make room, with what stands in the way there now.
 
-        They would be large enough if they were empty, hold somebody who may be evicted, and nobody objects for good.
+        They would be large enough if they were empty, hold a preemptable pod, and have no lasting objection.
         """
         view, table, task = self._view, self._table, self._task
         large = self._valid & _large_enough(task.klass, self._ssn, view.size) & ~(view.idle_ok & (view.code == 0))
@@ -100,9 +100,10 @@ class Nodes:
                 yield row, code if idle else shortage
 
     def nearest(self) -> NearMiss | None:
-        """The node that lacks least among those that nobody objects to, each filled with as many such tasks as fit.
+        """The node that lacks least among those without an objection, each filled with as many such tasks as fit.
 
-        Of those that lack as much, one that would have room if it were empty, and then one that lacks fewer things.
+        Among equal ones, a node that would have room if it were empty comes first, and then one that lacks fewer
+        things.
         """
         view, table, klass = self._view, self._table, self._task.klass
         rows = self._ssn.search.chooser.feasible(view, self._task, self._valid & (view.code == 0))
@@ -127,7 +128,7 @@ class Nodes:
         return objections > int((self._valid & (self._view.code != 0)).sum())
 
     def protected(self, rows: Iterable[int]) -> dict[str, int]:
-        """What keeps running pods on these rows from being evicted, with how many."""
+        """The protections of running pods on these rows, with their counts."""
         found: dict[str, int] = {}
         for row in rows if self._ssn.budgets.watched else ():
             node = self._table.nodes[row]

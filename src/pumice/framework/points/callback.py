@@ -142,7 +142,7 @@ def line_of(cls: type) -> str:
 
 
 def code_of(fn: Any) -> CodeType | None:
-    """What the author wrote of something that can be called, below what it is wrapped in; None where there is none."""
+    """The author's function behind a callable, below its wrappers; None without one."""
     if isinstance(fn, type):
         fn = vars(fn).get("__init__")
     try:
@@ -214,7 +214,7 @@ def check_runs(fn: Any, what: str, *, yields: bool = False) -> None:
 
 
 def takes(fn: Callable[..., Any], count: int) -> bool:
-    """May a function be called with so many positional arguments? Where nothing is known of it, it may."""
+    """May a function be called with so many positional arguments? If nothing is known of it, it may."""
     try:
         parameters = inspect.signature(fn)
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
 """Answers in the forms that authors write them, read into the one form that rules understand.
 
-A reader takes (plugin, answer) and raises TypeError or ValueError for what is no answer; the guard around it makes that
-a failure of the plugin, told at the author's line.
+A reader takes (plugin, answer) and raises TypeError or ValueError for an invalid answer. The guard around it makes that
+a failure of the plugin, reported at the author's line.
 """
 
 from __future__ import annotations
@@ -193,4 +193,4 @@ def iterator(_: str, answer: Any) -> Iterator[Any] | None:
 
 
 def nothing(_: str, __: Any) -> None:
-    """What is said is not an answer."""
+    """The value is not an answer."""

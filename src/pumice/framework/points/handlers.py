@@ -23,7 +23,7 @@ _Many = Callable[[Sequence[Task]], None] | None
 
 
 class Handlers:
-    """The handlers of a session. What one of them does wrong stays its own, and the placement stands."""
+    """The handlers of a session. A failure of one handler stays its own, and the placement stands."""
 
     def __init__(self, failures: Failures, state: ClusterState, *, raising_objects: bool) -> None:
         """*raising_objects*: an exception counts as an objection, as ``event.err`` does."""
@@ -76,7 +76,7 @@ class Handlers:
                 log.warning("plugin %s: allocate handler: %s", handler.plugin, said)
 
     def deallocated(self, task: Task, node: Node | None = None) -> str:
-        """Tell that a task gave its place back; *node* is the place that it had. What was said has no effect."""
+        """Tell that a task gave its place back; *node* is the place that it had. The text has no effect."""
         first = ""
         if not self._known:
             return first
@@ -102,7 +102,7 @@ class Handlers:
 
 
 class Unprepared(Exception):
-    """What must be done before a bind could not be prepared. Names the plugin."""
+    """A preparation of a bind failed. Names the plugin."""
 
     def __init__(self, plugin: str, text: str) -> None:
         super().__init__(text)
@@ -145,7 +145,7 @@ class Binds:
         self._preparing = [(name, fn) for name, fn in self._preparing if name != plugin]
 
     def choices(self, task: Task) -> tuple[Choice, ...]:
-        """What must be done for the claims of a task before it is bound.
+        """The preparations for the claims of a task before it is bound.
 
         :raises Unprepared: a plugin failed to say; the task cannot be bound.
         """

@@ -15,7 +15,7 @@ A = TypeVar("A")
 
 
 class Form(Generic[P, R]):
-    """What a callback takes, and what its author may return."""
+    """The parameters of a callback, and its permitted answers."""
 
 
 HINTS: Final[Mapping[str, tuple[str, str]]] = {
@@ -42,7 +42,7 @@ class Point(Generic[P, R, A]):
     form: type[Form[P, R]]
     rule: Rule
     nobody: A
-    """What holds when nobody answers."""
+    """The result without an answer."""
     on_failure: OnFailure
     go: str = ""
     signature: str = ""
@@ -52,14 +52,14 @@ class Point(Generic[P, R, A]):
     """The conf flag that switches it off for a plugin; None: always on."""
     contract: str = ""
     otherwise: str = ""
-    """What follows when nobody answers, in words, where *nobody* does not say it all."""
+    """The result without an answer, in words, if *without* does not say it all."""
     origin: str = "Volcano"
     switch: tuple[str, Rule] | None = None
     """A compat switch, and the rule that holds where it is on."""
     part: str = "fn"
-    """What of a callback is asked: its function, or a hint that it declares beside it."""
+    """The asked part of a callback: its function, or a hint that it declares beside it."""
     hints: tuple[str, ...] = ()
-    """What a callback may declare beside its function, of `HINTS`."""
+    """The hints that a callback may declare beside its function, of `HINTS`."""
     keyed: bool = False
     """May a plugin give a sort key in place of a comparison?"""
     plural: bool = False
@@ -78,7 +78,7 @@ class Point(Generic[P, R, A]):
 
     @property
     def without(self) -> str:
-        """What holds when nobody answers, in words."""
+        """The result without an answer, in words."""
         return self.otherwise or _WORDS.get(str(self.nobody), str(self.nobody))
 
     def hint(self, part: str, rule: Rule, nobody: Any) -> Point[..., Any, Any]:

@@ -26,7 +26,7 @@ Tiers: TypeAlias = Sequence[Sequence[Call]]
 
 
 class OnFailure(Enum):
-    """What a callback that fails does to the decision."""
+    """The effect of a failing callback on the decision."""
 
     REJECT = "reject this candidate"
     ABSTAIN = "abstain"
@@ -46,9 +46,9 @@ class Rule:
     fold: Callable[[Tiers, Any], Call]
     """(guarded calls, what holds when nobody answers) -> the point as one call."""
     failed: Mapping[OnFailure, Callable[[str], Any]]
-    """What a plugin that failed is taken to have said."""
+    """The assumed answer of a plugin that failed."""
     refuses: Callable[[str, Unfit], Any] | None = None
-    """What a raised Unfit says; None where it is a failure like any other."""
+    """The text of a raised Unfit; None for any other failure."""
     stop: Stop = Stop.NEVER
     merge: Callable[[Any, Any], Any] = field(default=add)
     """For what is answered per row or per node: (so far, one more) -> both."""
@@ -434,7 +434,7 @@ SCORES: Final = Rule("sum", "added up", forms.number, summed, {_R: lambda _: Non
 
 # -- hints: what a callback declares beside its answer --------------------------------------------------------------
 def least(tiers: Tiers, nobody: int) -> Call:
-    """The least of what is declared, never below 0; 0 where somebody does not say."""
+    """The least of the declared numbers, never below 0; 0 if a plugin declares none."""
     calls = _flat(tiers)
 
     def ask(*args: Any) -> int:
@@ -450,7 +450,7 @@ def least(tiers: Tiers, nobody: int) -> Call:
 
 
 def all_keys(tiers: Tiers, nobody: Any) -> Call:
-    """What everybody declares together; None where somebody does not say."""
+    """The declarations of all plugins together; None if a plugin declares none."""
     calls = _flat(tiers)
 
     def ask(*args: Any) -> tuple[Any, ...] | None:

@@ -1,9 +1,8 @@
 """Disruption budgets: whom the cluster would let us evict, counted along the plans of a session.
 
-The rules are those of the Eviction API. A pod that has not started, or is on its way out, needs no budget; one that is
-not ready needs none while its budget is healthy; one with two budgets cannot be evicted at all. What is being evicted
-counts until the budget's own status shows it. A pod whose eviction was refused is left alone for a while, budget or
-not.
+The rules are those of the Eviction API. A pod that has not started, or is terminating, needs no budget. A pod that is
+not ready needs none while its budget is healthy. A pod with two budgets cannot be evicted. An eviction under way counts
+until the budget's own status shows it. A pod whose eviction was refused is left alone for a while, budget or not.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ KIND = "PodDisruptionBudget"
 
 
 class Budgets:
-    """What the disruption budgets of a cluster allow, for one session.
+    """The amounts that disruption budgets permit, for one session.
 
-    *as_volcano*: nobody looks but the pdb plugin; it looks at each question by itself, lets no pod go that has no
-    labels, and names everybody it would let go when `shuffle` asks who should.
+    *as_volcano*: only the pdb plugin looks. It looks at each question by itself, protects pods without labels, and
+    names all pods that it would let go when `shuffle` asks for victims.
     """
 
     def __init__(self, state: ClusterState, *, as_volcano: bool = False, kept: dict[str, Any] | None = None) -> None:
@@ -92,7 +91,7 @@ class Budgets:
         return [t for t in tasks if t.uid in going]
 
     def purse(self) -> Purse:
-        """What is left now, to be spent in thought."""
+        """The rest now, to be spent temporarily."""
         return Purse(self._allows, self.needed)
 
     def _allows(self, task: Task, taken: Mapping[str, int]) -> bool:
@@ -122,7 +121,8 @@ class Budgets:
         return out
 
     def named(self, tasks: Sequence[Task]) -> list[Task]:
-        """Whom the pdb plugin wants evicted although nobody waits for their room: nobody, for it only protects."""
+        """The pods that the pdb plugin wants evicted although no job waits for their room: none, because it only
+        protects."""
         return self.permitted(tasks) if self._as_volcano else []
 
     # -- which budgets ----------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class Budgets:
         return self._before
 
     def _left_before(self, budget: PodDisruptionBudget) -> int:
-        """What is left of a budget, less the evictions that cannot be taken back."""
+        """The rest of a budget, less the evictions that cannot be taken back."""
         return budget.status.disruptions_allowed - self._standing().get(budget.key, 0)
 
     def _left_now(self, budget: PodDisruptionBudget) -> int:
@@ -191,7 +191,7 @@ class Budgets:
 
 
 class Purse:
-    """What budgets allow, spent as long as it lasts, without anything being decided."""
+    """The permitted evictions of budgets, spent temporarily, without a decision."""
 
     def __init__(
         self,

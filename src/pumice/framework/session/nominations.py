@@ -1,14 +1,14 @@
 """Nominations: room that was freed for a task is kept for it, by one rule.
 
 When a plan with evictions is committed, every task that it promised a place is nominated for its node. A nomination
-outlives the cycle: each session opens by holding its room (`hold_rooms`), on the node and in the queue, until the
-task has a place or is gone, its node is gone, or the nomination expires. The task itself looks for idle room first, its
-nominated node before the others (`search.py`), with its own hold lifted.
+outlives the cycle. Each session opens by holding its room (`hold_rooms`), on the node and in the queue. It ends when
+the task has a place or is gone, when its node is gone, or when it expires. The task itself looks for idle room first,
+its nominated node before the others (`search.py`), with its own hold lifted.
 
-A hold counts for everybody who comes after its holder in order, and for every job of which somebody was evicted for the
-holder. For the others, who come before it, it is free room (`giving_way`): they look beside it first, and whoever takes
-it ends the nomination. So nobody waits behind a hold of somebody after him; and no job is evicted twice for the same
-waiting one, so evictions end.
+A hold counts for every job that comes after its holder in order, and for every job that lost a pod for the holder. For
+jobs before the holder it is free room (`giving_way`): they look at other room first, and a job that takes it ends the
+nomination. So no job waits behind a hold of a later job. No job is evicted twice for the same pending one, so evictions
+end.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _in_a_tree(ssn: Session) -> bool:
 
 
 def that_give_way(ssn: Session, queue: Queue, job: Job) -> list[Task]:
-    """The tasks whose held room is free to the job: it comes before them, and nobody of it was evicted for them.
+    """The tasks whose held room is free to the job: it comes before them, and lost no pod for them.
 
     Nobody's, where no node has idle room for any of its waiting tasks, held or not: nothing of it could start.
     """
@@ -164,7 +164,7 @@ def _finds_idle_room(ssn: Session, job: Job) -> bool:
 
 
 class IdleRoom:
-    """Says whether any node has idle room for a class. Where none had, only rows that changed since are looked at."""
+    """Says whether any node has idle room for a class. If none had, only rows that changed since are looked at."""
 
     def __init__(self, ssn: Session) -> None:
         self._table = ssn.state.table
@@ -187,7 +187,8 @@ class IdleRoom:
 
 
 def spared(ssn: Session, job: Job) -> bool:
-    """Does room that is held for somebody after the job not give way to it, because it was evicted for him?"""
+    """Report whether room that is held for a later job does not give way to this one, because it was evicted for that
+    job."""
     if not ssn.state.rooms or job.uid not in ssn.view(_evicted_for_holders):
         return False
     nominations = ssn.runtime.nominations
@@ -195,7 +196,7 @@ def spared(ssn: Session, job: Job) -> bool:
 
 
 def _evicted_for_holders(ssn: Session) -> frozenset[str]:
-    """The jobs of which somebody was evicted for any task that is nominated when this is first asked."""
+    """The jobs that lost a pod for any task that is nominated when this is first asked."""
     return frozenset().union(*(known.evicted for known in ssn.runtime.nominations.values()))
 
 
@@ -203,7 +204,7 @@ def _evicted_for_holders(ssn: Session) -> frozenset[str]:
 def giving_way(ssn: Session, job: Job, tasks: Iterable[Task]) -> Iterator[None]:
     """Within the block nothing is held for these tasks; afterwards it is again, where the room is still there.
 
-    Where it is not, they lost it to the *job*, and so did those who were evicted for them.
+    Otherwise they lost it to the *job*, and so did the jobs that lost pods for them.
     """
     state = ssn.state
     lifted = [(task, state.lift(task)) for task in tasks]

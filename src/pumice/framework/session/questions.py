@@ -176,15 +176,16 @@ class Questions:
             assert not missing, f"action {acting.name} asks {', '.join(sorted(missing))}, which it does not declare"
 
     def ask(self, point: Point[P, Any, A], *args: P.args, **named: P.kwargs) -> A:
-        """What all plugins together say to a question."""
+        """The answer of all plugins together to a question."""
         return self.bind(point)(*args, **named)
 
     def each(self, point: Point[P, Any, Any], *args: P.args, **_: P.kwargs) -> list[tuple[str, Any]]:
-        """What every plugin says to a question, guarded and read but not folded: (plugin, answer) in asking order."""
+        """The answer of every plugin to a question, guarded and read but not folded: (plugin, answer) in asking
+        order."""
         return [(c.plugin, self.guarded(point, c)(*args)) for c in self.callbacks(point)]
 
     def _ask_anew(self, point: str) -> None:
-        """Somebody registered: forget what was made of the callbacks before."""
+        """A new registration: forget the objects that were made of earlier callbacks."""
         for name in [n for n in self._bound if n.partition(".")[0] == point]:
             del self._bound[name]
             self._unbind(name)
@@ -229,7 +230,7 @@ class Questions:
     # -- points by name ---------------------------------------------------------------------------------------------
     @property
     def budgets(self) -> Budgets:
-        """Whom disruption budgets let go."""
+        """The pods that disruption budgets permit."""
         raise NotImplementedError
 
     @property
@@ -412,15 +413,17 @@ class Questions:
 
     # -- victims ----------------------------------------------------------------------------------------------------
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task] | None:
-        """Who may be preempted for the task, as far as disruption budgets last; None when nobody decided."""
+        """The tasks that may be preempted for the task, as far as disruption budgets permit; None without a
+        decision."""
         return self.evictable(t.PREEMPTABLE, preemptor, candidates)
 
     def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task] | None:
-        """Who may be reclaimed for the task, as far as disruption budgets last; None when nobody decided."""
+        """The tasks that may be reclaimed for the task, as far as disruption budgets permit; None without a
+        decision."""
         return self.evictable(t.RECLAIMABLE, reclaimer, candidates)
 
     def unified_evictable(self, context: Any, candidates: Sequence[Task]) -> list[Task] | None:
-        """Who may be evicted by a gang action, as far as disruption budgets last; None when nobody decided."""
+        """The tasks that a gang action may evict, as far as disruption budgets permit; None without a decision."""
         return self.evictable(t.UNIFIED_EVICTABLE, context, candidates)
 
     def evictable(
@@ -430,7 +433,7 @@ class Questions:
         candidates: Sequence[Task],
         worth: Callable[[Task], float] | None = None,
     ) -> list[Task] | None:
-        """Whom the plugins let go at a point, as far as budgets last: the first, or those of most *worth*."""
+        """The tasks that the plugins permit at a point, as far as budgets last: the first, or those of most *worth*."""
         chosen = self.ask(point, evictor, self.budgets.open(candidates))
         return chosen and self.budgets.together(chosen, worth)
 
@@ -484,7 +487,7 @@ def _lets_go(key: Callable[[Job], Hashable], choose: Callable[..., Any]) -> Call
 
 
 def _answers(entry: PluginEntry, registered: dict[str, list[Callback]], flag: str | None) -> list[Callback]:
-    """What a plugin of the conf answers at a point that *flag* switches off."""
+    """The answer of a plugin of the conf at a point that *flag* switches off."""
     found = registered.get(entry.name)
     if found is None:
         found = registered.get(getattr(entry.plugin, "name", ""))

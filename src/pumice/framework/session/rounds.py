@@ -1,11 +1,11 @@
-"""What is remembered of evictions, so that they end: who was evicted for whom, and how often a job lost pods.
+"""The record of evictions, so that they end: beneficiaries, and how often a job lost pods.
 
 Rounds of evictions: jobs that are evicted for each other in turn lose work and win nothing.
 
-A job that lately lost a place to another does not get one back from it by an eviction, nor from whom that one lost his
-to, by any way round: it waits as if those could not be evicted (`not_back_from`). That holds for some minutes, and each
-time that a round is closed all the same, later, for twice as long. So evictions in turn become rare, whatever plugins
-say who may go for whom. Both is told: that somebody is spared for it, and that a round was closed.
+A job that lately lost a place to another does not get one back from it by an eviction, nor from the job that the other
+one lost its place to, over any number of jobs. It waits as if those could not be evicted (`not_back_from`). That is
+valid for some minutes, and for twice as long each time that a round is closed later all the same. So evictions in turn
+become rare, whatever victims plugins permit. Both is told: that somebody is spared for it, and that a round was closed.
 
 Lost surplus: a job whose surplus is evicted for ever new jobs, and placed again in between, loses work although no
 round closes. After four such losses within an hour, no more than the minimum of the job is placed for 10 minutes
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pumice.framework.session.session import Session
 
 HOLD: Final = 600.0
-"""Seconds for which a job gets nothing back from whom it was evicted for, at first."""
+"""Seconds for which a job gets nothing back from its beneficiary, at first."""
 _DOUBLED: Final = 3
 """So often at most that time is doubled."""
 _REMEMBERED: Final = 4.0
@@ -48,7 +48,7 @@ _HELP: Final = "See the order of jobs, and what plugins let go"
 
 
 class Turn(NamedTuple):
-    """That tasks of a job were evicted for another job."""
+    """A record of tasks of a job that were evicted for another job."""
 
     at: float
     """When that was last done."""
@@ -137,10 +137,10 @@ def tell_spared(ssn: Session, job: Job, spared: str) -> None:
 
 
 def note_lost(ssn: Session, pairs: Iterable[tuple[str, str]]) -> None:
-    """Remember who lost a place to whom; a round that is closed by it is told, and counts.
+    """Remember a lost place and its beneficiary; a round that is closed by it is reported, and counts.
 
-    Who is evicted loses his place to the one he is evicted for; and both lose it to him who takes it before that one
-    does, because he comes before it in order.
+    An evicted job loses its place to its beneficiary. Both lose it to a job that takes it earlier, because that job
+    comes first in order.
     """
     lost = {pair for pair in pairs if all(pair) and pair[0] != pair[1]}
     if not lost:
@@ -186,7 +186,7 @@ def _on(turns: Turns, way: list[str]) -> Iterator[Turn]:
 
 
 def _ways(turns: Turns, start: str, now: float | None = None) -> dict[str, list[str]]:
-    """Whom evictions of a job helped, and those of the ones who were helped, and so on: the shortest way to each.
+    """The jobs that evictions of a job helped, those that their evictions helped, and so on: the shortest way to each.
 
     With *now* by those only whose time is not over.
     """

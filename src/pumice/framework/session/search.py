@@ -1,4 +1,4 @@
-"""Where a task can go: the engine of a session, made of the points about nodes when it is first needed."""
+"""The search for nodes: the engine of a session, made of the points about nodes when it is first needed."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Search:
         """Are filters and scores about rows of the node table? Not where nodes are looked for in another view."""
 
     def forget(self) -> None:
-        """Somebody registered, or the session is over: have it made anew."""
+        """A new registration, or the end of the session: make it anew."""
         if self._chooser is not None:
             self._chooser.why_not.forget()
         self._evaluator = self._chooser = None
 
     @property
     def made(self) -> Chooser | None:
-        """What chooses nodes, if it was needed so far; between two sessions too."""
+        """The chooser of nodes, if it was needed so far; between two sessions too."""
         return self._chooser
 
     @property
@@ -61,7 +61,7 @@ class Search:
         return self._evaluator
 
     def filters(self) -> list[Filter]:
-        """Who may object to nodes, in the order of being asked."""
+        """The plugins that may reject nodes, in the order of being asked."""
         ssn = self._ssn
         asked = [(p, c) for p in (t.PREDICATE, t.BATCH_PREDICATE) for c in ssn.callbacks(p)]
         position = {plugin: n for n, plugin in enumerate(self._plugins([c.plugin for _, c in asked]))}
@@ -168,7 +168,7 @@ def _whole(score: float | None) -> float:
 
 
 def _finite(scores: dict[str, Any]) -> dict[str, float]:
-    """What a plugin left of its scores; whatever is no number counts as 0."""
+    """The scores as edited by a plugin; a value that is no number counts as 0."""
     return {n: float(s) if isinstance(s, (int, float)) and np.isfinite(s) else 0.0 for n, s in scores.items()}
 
 

@@ -26,7 +26,7 @@ S = TaskStatus
 
 
 class OperationKind(Enum):
-    """What an operation did."""
+    """The record of an operation."""
 
     ALLOCATE = "allocate"
     PIPELINE = "pipeline"
@@ -205,8 +205,8 @@ class Statement:
     def commit(self, *, holds: bool = True) -> bool:
         """Turn the log into intents: placements become binding, evictions are final for this session.
 
-        *holds*: room that is freed is held in the cycles to come for whom it was freed.
-        False, with everything undone, where a bind cannot be prepared: half a gang is worth nothing.
+        *holds*: freed room is held for its beneficiary in the next cycles. False, with everything undone, where a bind
+        cannot be prepared: half a gang is worth nothing.
         """
         ssn = self._ssn
         try:

@@ -95,7 +95,7 @@ class Numa(Plugin):
                     found.book(task.zones, 1)
 
     def _record(self, task: TaskView, zones: ZonedNode) -> ZonePlacement | None:
-        """What a task has of the zones: as it was seen, else as its bind said, else as was foreseen."""
+        """The zones of a task: the observed ones, else those of its bind, else the predicted ones."""
         notes = task.task.annotations
         for text in (notes.get(NUMA_OBSERVED), self._kept.get(task.uid), notes.get(NUMA_PREDICTED)):
             if not text:

@@ -139,7 +139,7 @@ class KaiPredicates(Plugin):
         return out
 
     def _by_class(self, task: TaskView) -> Reasons:
-        """What of every node, whoever is on it, is in the way of tasks of a class."""
+        """The objection of every node to tasks of a class, whatever pods are on it."""
         klass, size = task.task.klass, len(self._usable)
         everything = WorldRows(self._world.nodes, np.arange(size, dtype=np.intp))
         out = np.where(self._usable, 0, _UNUSABLE).astype(np.int32)
@@ -151,7 +151,7 @@ class KaiPredicates(Plugin):
         return np.where((out != 0) | taints_tolerated(klass, everything), out, _TAINTED).astype(np.int32)
 
     def _kinds(self, task: TaskView) -> Reasons:
-        """Where the kind of the node's GPUs does not suit what is asked for."""
+        """The objection if the kind of the node's GPUs does not suit the request."""
         request, ledger = task.request, self._world.nodes
         out = np.zeros(len(ledger.there), dtype=np.int32)
         if request.shared is not None and request.shared.memory:
@@ -180,7 +180,7 @@ class KaiPredicates(Plugin):
         return task.request.shared is not None or bool(task.request.mig)
 
     def _around(self, task: TaskView, row: int) -> int:
-        """What of those who are on a node, or near it, is in the way of a task; 0: nothing."""
+        """The objection of pods on a node, or near it, to a task; 0: none."""
         ledger = self._world.nodes
         there = [other for other in ledger.tasks.get(row, {}).values() if is_there(other)]
         if task.request.shared is not None and not self._reservations_fit(task, row):

@@ -55,7 +55,7 @@ class DividedShare:
 
     @property
     def requestable(self) -> float:
-        """What it asks for, as far as it may have it."""
+        """Its request, as far as permitted."""
         return min(self.request, finite(self.limit))
 
 
@@ -70,7 +70,7 @@ def divide(total: float, shares: Sequence[DividedShare], k: float = 1.0) -> floa
 
 
 def divide_surplus(total: float, shares: Sequence[DividedShare], k: float = 1.0) -> float:
-    """Divide what quotas leave: higher priorities first, by weight, less for who used much; returns what is left."""
+    """Divide the rest after quotas: higher priorities first, by weight, less for much past use; returns the rest."""
     left = total
     buckets = [list(g) for _, g in groupby(sorted(shares, key=lambda s: -s.priority), key=lambda s: s.priority)]
     remainders: dict[str, float] = {}
@@ -126,7 +126,7 @@ Standings: TypeAlias = Mapping[str, tuple[Amounts, Amounts]]
 
 
 def units(job: JobView, tasks: Sequence[TaskView], goes: Callable[[TaskView], bool]) -> list[Amounts]:
-    """What goes of a victim, in pieces: tasks beyond the minimum one by one, then the minimum as a whole."""
+    """The pieces of a victim: tasks beyond the minimum one by one, then the minimum as a whole."""
     first: list[Amounts] = []
     gang: list[Amounts] = []
     for podset in job.pod_sets():
@@ -246,11 +246,11 @@ def may_be_robbed(queue: QueueView, request: Amounts, other: QueueView, counts: 
 
 
 _NO_SHARE = 1000.0
-"""What holding a unit counts where nothing may be held."""
+"""The value of holding a unit if the queue may hold none."""
 
 
 _Standing: TypeAlias = tuple[bool, bool, int, bool, float, float]
-"""What of a claim is compared, the first difference first; the smaller one goes first.
+"""The compared parts of a claim, the first difference first; the smaller one goes first.
 
 Does its queue hold more than its share? Would it, with the job, hold more than its quota? The priority of the queue,
 turned round. Would it hold something of which it may hold nothing? Its dominant share with the job, and without those
@@ -259,14 +259,14 @@ who would go. Its dominant share.
 
 
 class _Bounds(NamedTuple):
-    """What a queue is measured by: it is the same during a session."""
+    """The measure of a queue: it is the same during a session."""
 
     share: Amounts
     """Its fair share, with what sums of fractions may be off."""
     quota: Amounts
     """Its quota, likewise; infinite where there is none."""
     most: Amounts
-    """What of each resource is taken for all that it could hold."""
+    """The amount of each resource that counts as all of it."""
     barred: bool
     """May it hold nothing of some resource?"""
 
@@ -293,7 +293,8 @@ class ClaimOrder:
         return self.standing(claim.queue, self._world.next_request(claim.job), NOTHING)
 
     def standing(self, queue: QueueView, request: Amounts, gone: Amounts) -> _Standing:
-        """What decides, unless it is the same for two claims: of *request* more, or when *gone* is given back."""
+        """The deciding difference, unless it is the same for two claims: of *request* more, or when *gone* is given
+        back."""
         held, key = queue.allocated, (queue.name, request is NOTHING)
         known = self._known.get(key)
         if known is not None and known[0] is held and known[1] == request and known[2] == gone:
@@ -347,7 +348,7 @@ def _dominant(held: Amounts, most: Amounts) -> float:
 
 
 def _as_limits(allocatable: Amounts) -> Amounts:
-    """What a queue may hold, to be compared with what another may: without a limit, it is more than any."""
+    """The limit of a queue, to be compared with another limit: without a limit, it is more than any."""
     cpu, memory, gpu = allocatable
     return (finite(cpu), finite(memory), finite(gpu))
 
@@ -468,7 +469,8 @@ class KaiProportion(Plugin):
         return self._somebody_may_go(job, request)
 
     def _somebody_may_go(self, job: JobView, request: Amounts) -> bool:
-        """Could a scenario be legal at all? What queues may lose, and what is free, must be enough for the job.
+        """Could a scenario be legal at all? The amounts that queues may lose, and the free ones, must be enough for the
+        job.
 
         Without this every set of victims would be played before it is found that none is legal.
         """
@@ -519,7 +521,7 @@ class KaiProportion(Plugin):
         return reclaim_is_legal(scenario.job, scenario.request, victims, self._standings, self.multiplier, counts)
 
     def _counting(self, request: Amounts) -> Sequence[int]:
-        """The resources of which others must hold too much: those that are asked for (in KAI: any)."""
+        """The resources of which others must hold too much: the requested ones (in KAI: any)."""
         return range(3) if self._any_excess else [n for n in range(3) if request[n] > 0]
 
 
@@ -542,7 +544,7 @@ def share_out(offered: Amounts, queues: Sequence[QueueView], k: float) -> None:
 
 
 def _beyond(held: Amounts, request: Amounts, limits: Amounts) -> int | None:
-    """The resource in which a request goes beyond a limit; what is not asked for is not looked at."""
+    """The resource in which a request goes beyond a limit; resources without a request are not looked at."""
     for n in range(3):
         if request[n] > 0 and limits[n] != UNLIMITED and held[n] + request[n] > limits[n] + 1e-9:
             return n

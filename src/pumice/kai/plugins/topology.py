@@ -111,7 +111,7 @@ class Measure:
         self._ratios: dict[Domain, float] = {}
 
     def ratio(self, domain: Domain) -> float:
-        """What is asked for as a part of what is free; above 1 it does not fit."""
+        """The request as a part of the free amount; above 1 it does not fit."""
         known = self._ratios.get(domain)
         if known is None:
             known = max((v / free if free > 0 else _NO_ROOM for v, free in self._free(domain)), default=0.0)
@@ -146,7 +146,7 @@ class Measure:
         return int(self._pods[domain.rows].sum()) if self._pods is not None else 0
 
     def fits(self, domain: Domain) -> bool:
-        """Do all of the tasks fit? What lies outside the nodes in question takes nothing."""
+        """Do all of the tasks fit? A domain outside the nodes in question takes nothing."""
         if domain.at(self._within.level) is not self._within:
             return not self._demand
         if self._alike:
@@ -154,7 +154,7 @@ class Measure:
         return self.ratio(domain) <= 1
 
     def shortfall(self, domain: Domain) -> str:
-        """What is in the way, with numbers."""
+        """The obstacle, with numbers."""
         name = domain.name or "the cluster"
         if self._alike:
             return f"{name} takes {self.pods(domain)} of {self._count} pods"

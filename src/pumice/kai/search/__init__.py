@@ -1,1 +1,1 @@
-"""What KAI's actions are made of: the order of work, placing a job, and the search for victims."""
+"""The parts of KAI's actions: the order of work, placing a job, and the search for victims."""

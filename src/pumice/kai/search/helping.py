@@ -1,4 +1,4 @@
-"""What consolidation, reclaim and preempt have in common: pending jobs in order, each helped once if it can be."""
+"""The common loop of consolidation, reclaim and preempt: pending jobs in order, each helped once if possible."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _at_most(a: _Amounts, b: _Amounts) -> bool:
 
 
 def _likeness(job: JobView) -> Hashable:
-    """Of jobs with one task that waits, and no topology, it follows from the task's class: there it is kept."""
+    """For jobs with one pending task and no topology, it follows from the task's class, and is kept there."""
     only = job.only
     if only is None or only.stage in ACTIVE or not job.anywhere:
         return _signature(job.root, ())
@@ -165,7 +165,7 @@ def help_in_turn(
     start: Callable[[], object] | None = None,
     most: int = -1,
 ) -> None:
-    """Look for victims on behalf of every waiting job that is *eligible*, and commit what is found.
+    """Look for victims for every pending job that is *eligible*, and commit the result.
 
     *possible*: can it be helped at all? One that cannot counts as tried in vain. *reaches*: are jobs of a queue looked
     at for it? *admits*: may the second be evicted or moved for the first? *most*: so many are looked at; -1: all.

@@ -159,7 +159,7 @@ class KaiChoice:
 
     # -- asking -----------------------------------------------------------------------------------------------------
     def scores(self, task: TaskView, rows: WorldRows) -> Floats:
-        """What all plugins together say of the nodes."""
+        """The answer of all plugins together about the nodes."""
         guard, asked = self._guard, task
         given = [
             (s, guard.scores(s, asked, rows, rows.nodes if not s.batch else ()))
@@ -193,7 +193,7 @@ class KaiChoice:
 
 
 def _written(fn: Callable[..., object]) -> Callable[..., object]:
-    """What the plugin registered, below the translation of what it is asked."""
+    """The registration of the plugin, below the translation of the question."""
     written: Callable[..., object] = getattr(fn, "__wrapped__", fn)
     return written if getattr(fn, "translates", False) else fn
 
@@ -230,7 +230,7 @@ class Stuck(NamedTuple):
 
 
 class HopelessTasks:
-    """Finds out what is in the way of tasks. What is known of one is kept for its likes until something changes."""
+    """Finds out what is in the way of tasks. The result for one is kept for equal ones until something changes."""
 
     def __init__(self, world: KaiWorld, best: KaiChoice, capacity: Callable[[TaskView, Node], Verdict]) -> None:
         """*capacity*: may the queue of a task have it on a node?"""
@@ -250,7 +250,7 @@ class HopelessTasks:
         return known
 
     def _forget(self) -> None:
-        """What is kept of a world that has changed since is kept no more."""
+        """A result of a world that has changed since is dropped."""
         if self._full_of != self._world.version:
             self._full, self._lacks, self._full_of = {}, {}, self._world.version
 
@@ -326,7 +326,7 @@ class Placer:
         self._by_topology = self._world.only_kai(t.SUBSET_NODES)
         """Are nodes divided only where a member of a job wants a topology?"""
         self._implied = all(map(self._world.only_kai, (t.JOB_WITHIN_CAPACITY, t.TASK_WITHIN_CAPACITY)))
-        """What a queue may have of a whole piece it may have of each of its tasks; GPU memory depends on the node."""
+        """If a queue may have a whole piece, it may have each of its tasks; GPU memory depends on the node."""
         self._prepared = self._world.only_kai(t.PRE_JOB_ALLOCATION)
         """Is nothing to be done before a job is placed that has no topology?"""
         self.best = KaiChoice(ssn)

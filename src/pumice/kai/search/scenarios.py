@@ -22,7 +22,7 @@ class VictimScenario:
 
     job: JobView
     tasks: Sequence[TaskView]
-    """What of the job is to be placed."""
+    """The tasks of the job to place."""
     request: Amounts
     pieces: Sequence[Sequence[TaskView]]
     """Victims as they go together."""
@@ -38,7 +38,7 @@ class VictimScenario:
         return VictimScenario(real(self.job), [real(task) for task in self.tasks], self.request, pieces)
 
     def moved(self) -> list[Sequence[TaskView]]:
-        """The pieces of which somebody goes or gets another place, as the simulation has it now."""
+        """The pieces with an evicted or moved pod, as the simulation has it now."""
         last = {t.uid: n for n, piece in enumerate(self.pieces) for t in piece}
         found = {last[t.uid] for t in self.victims if t.stage in (TaskStage.RELEASING, TaskStage.PIPELINED)}
         return [self.pieces[n] for n in sorted(found)]
@@ -52,7 +52,7 @@ class VictimScenario:
 
     @property
     def mark(self) -> tuple[frozenset[str], frozenset[str]]:
-        """What tells it from another: its tasks and its victims."""
+        """Its identity: its tasks and its victims."""
         return frozenset(t.uid for t in self.tasks), frozenset(t.uid for t in self.victims)
 
 
@@ -67,7 +67,7 @@ Accept = Callable[["Accumulated"], bool]
 
 @dataclass(slots=True)
 class SearchContext:
-    """What a generator of scenarios works on: a job of which some tasks are to be placed, and who may go."""
+    """The input of a generator of scenarios: a job with tasks to place, and the possible victims."""
 
     world: KaiWorld
     job: JobView
@@ -81,7 +81,7 @@ class SearchContext:
     accepts: Accept
     """Could it be enough? Asked before a set of victims is tried."""
     might: Callable[[Iterable[Sequence[TaskView]]], bool]
-    """Would these, beside the recorded ones, leave room enough by count? Where not, no scenario need be made."""
+    """Would these, beside the recorded ones, leave room enough by count? Otherwise, no scenario need be made."""
     node_might: Callable[[], bool]
     """Could what is on one node more, beside the recorded ones, be enough by count?"""
     taken: dict[str, tuple[list[TaskView], bool]]

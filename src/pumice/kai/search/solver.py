@@ -193,7 +193,7 @@ ASKS: Final = (t.SCENARIO_GENERATOR,)
 
 
 class Solved(Enum):
-    """What became of a search."""
+    """The result of a search."""
 
     YES = "solved"
     NO = "nobody's leaving helps"
@@ -286,7 +286,7 @@ class Solver:
         return any(self._reaches(job, queue) for queue in {each.queue for each in self._wide.values()})
 
     def _candidates(self, job: JobView, known: dict[str, bool]) -> WorkOrder:
-        """Who might go for a job, the worst first; whether he may is asked in his turn, unless it is *known*."""
+        """The possible victims of a job, the worst first; each is checked in its turn, unless it is *known*."""
 
         def admits(victim: JobView) -> bool:
             uid = victim.job.uid
@@ -319,7 +319,7 @@ class Solver:
 
     # -- trying -----------------------------------------------------------------------------------------------------
     def simulate(self, scenario: VictimScenario, feasible: Bools) -> ChangePlan | None:
-        """What the world would be like; None, with the world as it was, where it is not good enough."""
+        """The world after it; None, with the world as it was, if the result is not good enough."""
         if not scenario.victims:
             return None
         self.simulated += 1
@@ -386,5 +386,5 @@ def _is_wide(job: JobView) -> bool:
 
 
 def _touched(plan: ChangePlan) -> list[JobView]:
-    """The jobs of which a plan changes something; not those whose tasks are left where they were."""
+    """The jobs that a plan changes; not those whose tasks are left in place."""
     return list({id(op.task.job): op.task.job for op in plan.operations if op.valid}.values())

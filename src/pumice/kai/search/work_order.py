@@ -41,12 +41,12 @@ class QueueClaim(NamedTuple):
 
     @property
     def released(self) -> Amounts:
-        """What the victims hold."""
+        """The amounts that the victims hold."""
         return plus(self.gone_held, held_by(self.victim)) if self.victim is not None else NOTHING
 
 
 def held_by(job: JobView) -> Amounts:
-    """What the tasks of a job count in its queue."""
+    """The amounts that the tasks of a job count in its queue."""
     only = job.only
     if only is not None:
         return only.accepted if only.stage in ALLOCATED else NOTHING
@@ -76,7 +76,7 @@ class JobRun:
     entries: list[tuple[Any, JobView]]
     """(sort key, job), best first."""
     request: Amounts | None = None
-    """What the next piece of each asks for; None: they may differ."""
+    """The request of the next piece of each; None: they may differ."""
 
     def first(self) -> Any:
         """The key of the first."""
@@ -190,9 +190,9 @@ class RankedJobs:
 class WaitingBranch:
     """A queue that has work, with a heap of the branches below it or with its jobs.
 
-    A branch that was served keeps its place in the heap above until it is on top there, or has spoken for what is above
-    it: only then it is compared anew.
-    Jobs come from runs that orders share, read from a place on, and from a heap of its own.
+    A branch that was served keeps its place in the heap above until it is on top there, or has answered for the branch
+    above it. Then it is compared anew. Jobs come from runs that orders share, read from a place on, and from a heap of
+    its own.
     """
 
     __slots__ = (
@@ -222,12 +222,12 @@ class WaitingBranch:
         """The job that is next; None where there is none, or others are below."""
         self.stale = False
         self.claimed: tuple[JobView | None, int, object, Amounts] = (None, 0, None, NOTHING)
-        """Who was next when it spoke last, as he was then, beside whom, and what the claim comes to."""
+        """The next job of the last answer, as it was then, its neighbours, and the value of the claim."""
         self.known: tuple[Amounts | None, Amounts, Any] = (None, NOTHING, None)
-        """What was claimed when it was compared last, what it held then, and its key."""
+        """The claim of the last comparison, the amounts held then, and its key."""
 
     def find_head(self, admits: Callable[[JobView], bool] | None) -> None:
-        """Find out who is next; who is not admitted is passed by."""
+        """Find the next job; jobs that are not admitted are skipped."""
         runs = self.runs
         while self.run < len(runs):
             entries = runs[self.run].entries
@@ -252,7 +252,7 @@ class WaitingBranch:
         return job
 
     def pass_run(self, admits: Callable[[JobView], bool] | None) -> None:
-        """Pass by what is left of the run that the last job was of, as far as nobody of the own heap comes between."""
+        """Skip the rest of the run of the last job, as far as no job of the own heap comes between."""
         if not self.at or self.run >= len(self.runs):
             return
         entries = self.runs[self.run].entries
@@ -273,7 +273,7 @@ ASKS: Final = (t.JOB_ORDER, t.TASK_ORDER, t.QUEUE_CLAIM_ORDER, t.SUB_GROUP_ORDER
 
 
 class WorkOrder:
-    """Jobs in the order in which they are served; *victims*: in which they would go, the worst first."""
+    """Jobs in the order in which they are served; *victims*: in the order of eviction, the worst first."""
 
     def __init__(
         self, world: KaiWorld, jobs: Iterable[JobView], *, victims: bool = False, depth: int | None = None
@@ -463,7 +463,7 @@ class WorkOrder:
         return known[2]
 
     def _amounts_of(self, job: JobView, gone: tuple[list[JobView], Amounts] | None) -> Amounts:
-        """What a job asks for; of a victim: what is given back when it goes too."""
+        """The request of a job; of a victim: the amounts that its eviction gives back too."""
         if not self._victims:
             return self._world.next_request(job)
         return plus(gone[1] if gone is not None else NOTHING, held_by(job))

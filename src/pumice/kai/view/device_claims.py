@@ -68,7 +68,7 @@ class ClaimedDevices:
         return held
 
     def _take_promises_in(self) -> None:
-        """What was given to binds that the cluster has not carried out yet."""
+        """The devices of binds that the cluster has not carried out yet."""
         for key, (users, allocation) in list(self._promised.items()):
             held, left = self._claims.get(key), placed_users(self._state, users)
             if held is None or held.allocation is not None or not left:
@@ -115,7 +115,7 @@ class ClaimedDevices:
         return self._found(task, node) is not None
 
     def _found(self, task: Task, node: Node) -> list[tuple[HeldClaim, Allocation]] | None:
-        """What claims without devices would get on a node; None where one cannot be served."""
+        """The devices that claims without devices would get on a node; None if one cannot be served."""
         rows = NodeRows(self._state.table, np.array([node.row], dtype=np.intp))
         waiting = [held for held in self.of(task) if held.allocation is None]
         taken = {key for key, n in self._taken.items() if n > 0}
@@ -177,7 +177,7 @@ class ClaimedDevices:
 
     # -- telling ----------------------------------------------------------------------------------------------------
     def choices(self, task: Task) -> list[DeviceChoice]:
-        """What must be written into the claims of a task before it is bound; remembered until it is."""
+        """The writes to a task's claims before its bind; remembered until they are done."""
         out = []
         for held in self.of(task):
             claim = held.claim

@@ -33,7 +33,7 @@ class WrittenTimes:
         self._noted: dict[tuple[str, str], str | None] = {}
 
     def recall(self, job: JobView) -> None:
-        """Let a job that is first looked at know its times, the later of what is kept and what is written."""
+        """Set the times of a job that is first looked at: the later of kept and written ones."""
         uid = job.job.uid
         if uid in self._started:
             job.last_start = max(job.last_start or 0.0, self._started[uid])
@@ -75,7 +75,7 @@ _KAI: Final = "kai-scheduler"
 
 
 class KeptView:
-    """What is kept of the jobs and tasks of a state from session to session.
+    """The kept data of a state's jobs and tasks from session to session.
 
     Views of jobs; valid until the state says that the job changed (`ClusterState.followed`). All of it is made anew
     where nodes, queues, priority classes or settings changed.
@@ -250,7 +250,7 @@ def _see(world: KaiWorld, kept: KeptView, task: Task) -> TaskView:
 
 
 def _count_on_node(world: KaiWorld, view: TaskView) -> None:
-    """What a task counts on its node beside what the node table has of it."""
+    """The amounts of a task on its node beside those of the node table."""
     ledger, request, node = world.nodes, view.request, view.node
     if node is None:
         return
@@ -265,7 +265,7 @@ def _count_on_node(world: KaiWorld, view: TaskView) -> None:
 
 
 def _count(world: KaiWorld, job: JobView) -> tuple[int, ...]:
-    """What a job has and asks for: held, fixed and asked for or held."""
+    """The amounts of a job: held, fixed, and requested or held."""
     held = fixed = asked = NOTHING
     for task in job.tasks.values():
         if task.stage in ALLOCATED:

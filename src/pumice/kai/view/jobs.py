@@ -59,7 +59,7 @@ class PodSet:
         return self.count(USED) >= self.minimum
 
     def eligible(self, real: bool) -> list[TaskView]:
-        """What may be placed; in a simulation, victims of it too."""
+        """The tasks that may be placed; in a simulation, its victims too."""
         return [t for t in self.tasks if is_eligible(t, real)]
 
     def pod_sets(self) -> Iterator[PodSet]:
@@ -297,9 +297,9 @@ class JobView:
         self.changes = 0
         """Grows with every change of a task of it; told of the whole."""
         self.memo: dict[object, tuple[object, Any]] = {}
-        """What was worked out of it, each with the number of changes that it held for."""
+        """Results computed from it, each with the number of changes that it was valid for."""
         self.likeness: Hashable | None = None
-        """What it has in common with jobs that are as hard to place, as of the first time that it was asked for."""
+        """The signature that it shares with jobs that are as hard to place, as of the first request."""
         self.unknown: list[TaskView] = []
         """Tasks that name a sub-group which does not exist."""
         self.tasks: dict[str, TaskView] = {}

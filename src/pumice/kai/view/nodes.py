@@ -1,4 +1,4 @@
-"""Nodes of a session of KAI: what is free on them now and when what is leaving has left."""
+"""Nodes of a session of KAI: free amounts now, and after all releases."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUn
 def is_ready(node: Node) -> bool:
     """Could pods be placed there: is it not cordoned, and does no condition speak against it?
 
-    What is not known of a node speaks against it; what it has no condition for does not.
+    An unknown condition speaks against a node; a missing one does not.
     """
     if node.unschedulable:
         return False
@@ -56,15 +56,15 @@ def is_ready(node: Node) -> bool:
 class SharedGpu:
     """One physical GPU that tasks share, in units of `DEVICE`.
 
-    In the node's amounts it stands as a whole: taken while somebody is on it, being released when all who are on it
-    are on their way out and nobody waits for it, and owed by what is being released while only promises are on it.
+    In the node's amounts it stands as a whole: taken while it has a user, being released when all its users are leaving
+    and no pod waits for it, and owed by releases while it has only promises.
     """
 
     __slots__ = ("holds",)
 
     def __init__(self) -> None:
         self.holds: dict[str, tuple[int, bool, bool]] = {}
-        """What is booked -> (units, is promised, is being released)."""
+        """The bookings -> (units, is promised, is being released)."""
 
     @property
     def allocated(self) -> int:
@@ -82,7 +82,7 @@ class SharedGpu:
         return sum(m for m, _, _ in self.holds.values())
 
     def whole(self) -> tuple[int, int]:
-        """What it takes from the node's idle GPUs, and adds to those being released."""
+        """The amount that it takes from the node's idle GPUs, and adds to those being released."""
         if not self.holds:
             return 0, 0
         held = [leaving for _, promised, leaving in self.holds.values() if not promised]
@@ -97,7 +97,7 @@ class SharedGpu:
         return any(not promised for _, promised, _ in self.holds.values())
 
     def takes(self, share: int) -> bool:
-        """Report whether it has room for a share beside those who are on it, when what is leaving has left."""
+        """Report whether it has room for a share beside its users, after all releases."""
         if not self.holds or self.whole()[1] == 1:
             return False
         return DEVICE - self.allocated + self.releasing >= share
@@ -133,7 +133,7 @@ def booking_marks(stage: TaskStage) -> tuple[bool, bool]:
 
 
 ClaimHolds: TypeAlias = dict[str, tuple[bool, bool]]
-"""Who has a claim on a node -> whether it is only promised, and whether the holder is leaving."""
+"""The claims on a node -> whether each is only promised, and whether the holder is leaving."""
 
 
 def held_together(holds: ClaimHolds) -> tuple[int, int]:
@@ -173,7 +173,7 @@ class KaiRoom:
         self._found: dict[tuple[int, bool], _Found] = {}
 
     def touch(self, row: int) -> None:
-        """What is on a node changes."""
+        """The tasks on a node change."""
         self.changes += 1
         self._touched.append(row)
         if len(self._touched) > _MOST:
@@ -222,7 +222,7 @@ class KaiRoom:
         return ok
 
     def _free(self, d: int, now: bool) -> Ints:
-        """Per row: what is free of one dimension, at once or when what is leaving has left."""
+        """Per row: the free amount of one dimension, now or after all releases."""
         ledger = self._ledger
         free: Ints = ledger.idle[d] if now else ledger.idle[d] + ledger.releasing[d]
         return free
@@ -344,7 +344,7 @@ class NodeLedger:
         return [d for d, name in names if name.startswith(keys.MIG_RESOURCES) and self.allocatable[d].any()]
 
     def lift(self, task: TaskView, node: Node) -> None:
-        """What the state holds for a task does not count here; who must leave it alone is told (`promised`)."""
+        """The state's hold for a task does not count here; other tasks learn of it (`promised`)."""
         self.add(node.row, task.request.booked, 0, 1)
 
     def give_back(self, task: TaskView, node: Node) -> None:
@@ -525,5 +525,5 @@ class NodeLedger:
 
 
 def _devices(task: TaskView) -> int:
-    """Of how many GPUs it wants a share."""
+    """The number of GPUs of which it wants a share."""
     return task.request.devices if task.request.shared is not None else 0

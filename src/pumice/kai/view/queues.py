@@ -132,7 +132,7 @@ class QueueView:
 
     @property
     def fair_share(self) -> Amounts:
-        """What it is to have of what there is."""
+        """Its share of the total."""
         return self._fair_share
 
     @fair_share.setter

@@ -75,7 +75,7 @@ class UsageAccount:
         """[begin, what the cluster could give, queue -> what it held], amounts times seconds."""
 
     def update(self, now: float, held: Mapping[str, Amounts], offered: Amounts) -> dict[str, Amounts]:
-        """What was held since the last session is booked; queue -> its part of what there was, 0 to 1."""
+        """The use since the last session is booked; queue -> its part of the total, 0 to 1."""
         memory, begin = self._memory, self._settings.begin(now)
         before = memory.get("at", now)
         if now > before:
@@ -158,7 +158,7 @@ class KaiSettings:
     gpu_memory: tuple[int | None, int | None] | None = None
     """The smallest and the largest GPU memory in MiB; None: as the nodes tell."""
     budgets: Mapping[str, Any] = field(default_factory=dict)
-    """What a search for victims may cost, in seconds."""
+    """The budget of a search for victims, in seconds."""
     usage: UsageSettings | None = None
     """How past use is counted; None: not at all."""
     minted: int = 0
@@ -174,7 +174,7 @@ class KaiSettings:
 
 
 def settings_of(conf: Mapping[str, Any], environment: Mapping[str, Any]) -> KaiSettings:
-    """What a conf sets, and what the surroundings of a session say; KAI's defaults for the rest."""
+    """The settings of a conf, and of the surroundings of a session; KAI's defaults for the rest."""
     given = conf.get("schedulerParams") or {}
     found: dict[str, Any] = {name: given[key] for key, name in _FLAGS.items() if key in given}
     if "globalDefaultStalenessGracePeriod" in given:

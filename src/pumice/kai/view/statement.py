@@ -20,11 +20,11 @@ from pumice.model.node import Node
 from pumice.model.status import TaskStatus
 
 Before: TypeAlias = tuple[TaskStage, Node | None, tuple[str, ...], bool, Amounts, ZonePlacement | None]
-"""What a task was and had before a change."""
+"""The state of a task before a change."""
 
 
 class ChangeKind(Enum):
-    """What an operation did."""
+    """The record of an operation."""
 
     EVICT = "evict"
     PIPELINE = "pipeline"
@@ -45,9 +45,9 @@ class ViewChange:
     for_job: JobView | None = None
     claims: ClaimsBefore = ()
     second: Node | None = None
-    """Where an evicted task was to go until then."""
+    """The place that an evicted task was promised until then."""
     real: Operation | None = None
-    """What it did to the task itself; None: the state has no word for it."""
+    """The effect on the task itself; None: the state has no word for it."""
 
 
 def make_true(world: KaiWorld, real: Statement, done: Sequence[ViewChange]) -> bool:
@@ -95,7 +95,7 @@ class ChangePlan:
 
     # -- doing ------------------------------------------------------------------------------------------------------
     def evict(self, task: TaskView, reason: str, for_job: JobView | None = None) -> None:
-        """Take a task for leaving its node. One whose node is gone leaves no room, and is for whoever removes it."""
+        """Take a task for leaving its node. A task whose node is gone leaves no room; its remover deals with it."""
         world, node = self._world, task.node
         if node is None:
             return

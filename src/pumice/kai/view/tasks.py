@@ -65,7 +65,7 @@ _STAGES: Final = {
 
 
 class TaskRequest:
-    """What the tasks of one class ask for; equal tasks share one."""
+    """The requests of the tasks of one class; equal tasks share one."""
 
     __slots__ = (
         *("amounts", "booked", "claimed", "claims", "cpu_only", "devices", "gpus", "items", "mig", "quota", "shared"),
@@ -95,7 +95,7 @@ class TaskRequest:
             float(asked.get(MEMORY, 0)),
             self.gpus / WHOLE + share + slices + sum(n for _, n in claims),
         )
-        """What it counts in its queue; without GPU memory, which depends on the node."""
+        """The amounts that it counts in its queue; without GPU memory, which depends on the node."""
         self.claims = claims
         self.claimed = sum(n for _, n in claims) * WHOLE
         """GPUs of its claims, in thousandths."""
@@ -114,7 +114,7 @@ def mig_slices(name: str) -> int:
 
 
 def request_of(klass: TaskClass, claims: tuple[tuple[str, int], ...] = ()) -> TaskRequest:
-    """What the tasks of a class, with these device claims, ask for."""
+    """The requests of the tasks of a class, with these device claims."""
     if claims:
         return TaskRequest(klass, claims)
     known: TaskRequest | None = klass.memo.get("kai.request")
@@ -157,11 +157,11 @@ class TaskView:
         self.virtual = False
         """Is its stage of this session's making?"""
         self.accepted: Amounts = NOTHING
-        """What it counts in its queue where it is."""
+        """The amounts that it counts in its queue at its place."""
         self.began: Node | None = None
-        """Where it was when the session opened."""
+        """The place at the opening of the session."""
         self.zones: ZonePlacement | None = None
-        """What it has of the NUMA zones of its node, as far as that is known."""
+        """The NUMA zones that it uses on its node, as far as known."""
 
     def __getattr__(self, name: str) -> Any:
         if name == "podset" and self.job.root is not None:  # which gives its tasks their sets when it is first made
@@ -208,6 +208,6 @@ def is_there(task: TaskView) -> bool:
 
 
 def group_notes(groups: tuple[str, ...]) -> dict[str, str]:
-    """What a bind says of the shared GPUs that a pod gets, in the words of KAI's binder."""
+    """The data of a bind about the shared GPUs of a pod, in the words of KAI's binder."""
     named = {GROUP_LABEL: groups[0]} if len(groups) == 1 else {f"{GROUP_LABEL}/{name}": name for name in groups}
     return {**named, RECEIVED_TYPE: "Fraction"}

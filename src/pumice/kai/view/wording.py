@@ -1,4 +1,4 @@
-"""What KAI says of jobs that are not served, in its own words: people know them, and so do their alerts."""
+"""KAI's messages about jobs that are not served, in its own words: people and alerts know them."""
 
 from __future__ import annotations
 

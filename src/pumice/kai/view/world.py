@@ -38,7 +38,7 @@ _KEPT: Final = "kai/view"
 
 @dataclass(slots=True)
 class Calls:
-    """What was committed: pods by what is done to them."""
+    """The commits: pods by operation."""
 
     bind: list[str]
     evict: list[str]
@@ -55,12 +55,12 @@ class KaiWorld:
         state: ClusterState = ssn.state
         self.state = state
         self.now = ssn.state.now
-        """The time of the session. What follows from it until another time says so by `Session.wake_at`."""
+        """The time of the session. Its effects until another time calls `Session.wake_at`."""
         self.settings: KaiSettings = settings_of(ssn.action_arguments("kai"), ssn.environment)
         pool = self.settings.in_pool
         seen = [n for n in state.table.by_name.values() if self.settings.sees(n.labels)]
         self.claims: ClaimedDevices | None = None
-        """What pods claim of drivers, where anybody does."""
+        """The devices that pods claim of drivers, if any."""
         self.serves_claims = False
         """Does a plugin look at the claims of pods?"""
         if state.kind("ResourceClaim"):
@@ -80,7 +80,8 @@ class KaiWorld:
         """Job -> why it was not served, as KAI words it."""
         self.steady: dict[Callable[..., object], Callable[[TaskView], bool]] = {}
         """Filter -> does it answer for a task by its class and the node's object alone? Score -> does a node that is
-        best for a task stay so for its likes while these are placed there? Who is not named answers anew for each."""
+        best for a task stay so for its likes while these are placed there? A plugin that is not named answers anew for
+        each."""
         self.ranks: dict[Callable[..., object], NodeRank] = {}
         """Score -> the order of nodes that follows from it."""
         self.zones: dict[int, ZonedNode] = {}
@@ -119,7 +120,7 @@ class KaiWorld:
 
     # -- points -----------------------------------------------------------------------------------------------------
     def only_kai(self, point: Any) -> bool:
-        """Do only KAI's own plugins answer at a point? Of these it is known what they look at.
+        """Do only KAI's own plugins answer at a point? The inputs of these plugins are known.
 
         For actions: by then everybody has registered.
         """
@@ -132,24 +133,24 @@ class KaiWorld:
 
     # -- amounts ----------------------------------------------------------------------------------------------------
     def counted(self, request: TaskRequest, node: Node) -> Amounts:
-        """What a task counts in its queue on a node."""
+        """The amounts that a task counts in its queue on a node."""
         quota, shared = request.quota, request.shared
         if shared is None or not shared.memory:
             return quota
         return (quota[0], quota[1], quota[2] + shared.devices * self.nodes.portion(node.row, shared))
 
     def asked(self, request: TaskRequest) -> Amounts:
-        """What a waiting task counts in its queue: GPU memory as a part of the smallest GPU."""
+        """The amounts that a pending task counts in its queue: GPU memory as a part of the smallest GPU."""
         return _with_memory(request, self.least_memory)
 
     def asked_at_least(self, request: TaskRequest) -> Amounts:
-        """What a waiting task counts in its queue at least: GPU memory as a part of the largest GPU."""
+        """The amounts that a pending task counts in its queue at least: GPU memory as a part of the largest GPU."""
         return _with_memory(request, self.most_memory)
 
     def total(self) -> Amounts:
-        """What the ready nodes offer, less what pods of other schedulers have there.
+        """The offers of the ready nodes, less the pods of other schedulers there.
 
-        Where tasks with GPUs go to certain workers only, GPUs of other nodes do not count.
+        If tasks with GPUs go to certain workers only, GPUs of other nodes do not count.
         """
         ledger = self.nodes
         cpu = memory = gpu = 0.0
@@ -183,7 +184,7 @@ class KaiWorld:
         return list(known[1])
 
     def next_request(self, job: JobView) -> Amounts:
-        """What the next piece of a job asks for, in what quotas count."""
+        """The request of a job's next piece, in the units of quotas."""
         only = job.only
         if only is not None:
             if only.stage is not TaskStage.PENDING and not is_eligible(only, False):
@@ -223,7 +224,7 @@ class KaiWorld:
         task.job.changes += 1
 
     def look_again(self, job: JobView) -> None:
-        """What this session knows of a job is not kept for the next one."""
+        """The session's data of a job is not kept for the next one."""
         if self.state.followed is not None:
             self.state.followed[job.job.uid] = job.job
 
@@ -241,7 +242,7 @@ class KaiWorld:
                 queue.non_preemptible = (held[0] + cpu, held[1] + memory, held[2] + gpu)
 
     def zones_for(self, task: TaskView, node: Node) -> ZonePlacement | None:
-        """What a task would get of the NUMA zones of a node; None where nobody looks, or it cannot be told."""
+        """The NUMA zones that a task would get on a node; None without a plugin that asks, or if unknown."""
         zoned, asked = self.zones.get(node.row), zoned_request(task.task.klass)
         return zoned.place(asked) if zoned is not None and zoned.aligns(asked) else None
 
@@ -251,7 +252,7 @@ class KaiWorld:
             self.zones[node.row].book(task.zones, sign)
 
     def notes_of(self, task: TaskView) -> dict[str, str]:
-        """What a bind says of a task in KAI's words: the GPUs that it shares, what it is to get of NUMA zones."""
+        """The data of a bind about a task in KAI's words: the GPUs that it shares, its NUMA zones."""
         notes = group_notes(task.groups) if task.groups else {}
         if task.zones and task.node is not None and task.node.row in self.zones:
             notes[NUMA_PREDICTED] = json.dumps(self.zones[task.node.row].written(task.zones))

@@ -26,19 +26,19 @@ def is_native(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ZonedRequest:
-    """What the pods of a class ask for, with whole CPUs only."""
+    """The requests of the pods of a class, with whole CPUs only."""
 
     guaranteed: bool
     whole: Needs
     together: tuple[Needs, ...]
-    """Of containers that run side by side."""
+    """The requests of containers that run side by side."""
     alone: tuple[Needs, ...]
-    """Of containers that run before these, one after the other."""
+    """The requests of containers that run before these, one after the other."""
     names: frozenset[str]
 
 
 def zoned_request(klass: TaskClass) -> ZonedRequest:
-    """What the tasks of a class ask of zones."""
+    """The requests of a class's tasks for zones."""
     known: ZonedRequest | None = klass.memo.get(_MEMO)
     if known is None:
         known = klass.memo[_MEMO] = _read(klass.spec)
@@ -140,7 +140,7 @@ class ZonedNode:
         return self.policy not in (RESTRICTED, SINGLE) or not self.concerns(asked) or self.place(asked) is not None
 
     def place(self, asked: ZonedRequest) -> ZonePlacement | None:
-        """What the pod would get of which zones; None where it cannot be aligned."""
+        """The zones that the pod would get, and the amounts; None if it cannot be aligned."""
         aware = self.reported if asked.guaranteed else frozenset(n for n in self.reported if not is_native(n))
         free = [dict(z.available) for z in self.zones]
         if not self.by_pod and any(self._fit(_part(unit, aware), free) is None for unit in asked.alone):
@@ -162,7 +162,7 @@ class ZonedNode:
         return tuple((at, tuple(sorted(got[at].items()))) for at in sorted(got))
 
     def _fit(self, needed: Mapping[str, int], free: Sequence[Mapping[str, int]]) -> Sequence[int] | None:
-        """Zones of which a unit is served, in the order in which it takes of them; None where there are none."""
+        """The zones that serve a unit, in order of use; None without any."""
         if not needed:
             return ()
         everywhere = range(len(free))

@@ -22,7 +22,7 @@ _PART = ".deviceclass/"
 
 
 class Claims:
-    """What queues with device limits hold, and whether one more claim fits.
+    """The devices that queues with device limits hold, and whether one more claim fits.
 
     A claim that several tasks of a queue share counts once.
     """
@@ -165,7 +165,7 @@ def _limits(written: ResourceList | None) -> Amounts:
 
 
 def _asked(spec: Mapping[str, Any]) -> Amounts:
-    """What a claim asks for."""
+    """The requests of a claim."""
     out: Amounts = {}
     for request in (spec.get("devices") or {}).get("requests") or ():
         exact = request.get("exactly") or request

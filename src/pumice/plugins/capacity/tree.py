@@ -34,10 +34,10 @@ class Branch:
     limit: dict[int, Number] = field(default_factory=dict)
     """The most it may hold; a name it lacks is not to be had."""
     held: dict[int, Number] = field(default_factory=dict)
-    """What all queues below it, and itself, hold now (kept by `Tree.sync`; inner branches only)."""
+    """The amounts that all queues below it, and itself, hold now (kept by `Tree.sync`; inner branches only)."""
     problem: str = ""
     counted: tuple[tuple[int, Number], ...] = ()
-    """What it deserves more than a trace of."""
+    """The resources of which it deserves more than a trace."""
 
     @property
     def is_leaf(self) -> bool:
@@ -55,7 +55,7 @@ class Branch:
         yield from reversed(self.ancestors)
 
     def used(self) -> Mapping[int, Number]:
-        """What it holds now."""
+        """The amounts that it holds now."""
         return self.queue.held.amounts if self.is_leaf and self.queue is not None else self.held
 
     def above(self, level: int) -> Branch | None:
@@ -74,7 +74,7 @@ class Branch:
 
 
 DEEPEST: Final = 100
-"""So many queues may stand above one another. Whoever hangs them on each other without end has none that serves."""
+"""So many queues may stand above one another. An endless chain of parents has no queue that serves."""
 
 
 class QueueTree:

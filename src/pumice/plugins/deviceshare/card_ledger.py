@@ -38,7 +38,7 @@ def binpack(card: Card) -> tuple[float, int]:
 
 
 def spread(card: Card) -> tuple[float, int]:
-    """That with the fewest users first."""
+    """The card with the fewest users first."""
     return card.used, 0
 
 
@@ -48,7 +48,7 @@ def no_policy(_: Card) -> tuple[float, int]:
 
 
 class CardSettings(NamedTuple):
-    """What the conf says of cards."""
+    """The conf's settings of cards."""
 
     rules: Rules = ()
     """Pods that have the labels of the same rule never share a card."""
@@ -93,7 +93,7 @@ class CardLedger:
         return self._rows.get(node.row)
 
     def _parts_of(self, task: Task, node: Node, cards: Mapping[str, Card]) -> list[Part] | None:
-        """What a task has of a node's cards: where it says, and as much as it asks; None where that is not known."""
+        """The parts of a node's cards that a task has: by its annotation and requests; None if unknown."""
         promise = self._promises.get(task.uid)
         if promise is not None and promise[0] == node.name:
             return [*read_parts(promise[1])]
@@ -119,7 +119,7 @@ class CardLedger:
             self._read_again(node)
 
     def promised(self, task: Task) -> str:
-        """What a task was promised, as the annotation says it."""
+        """The promised parts of a task, as the annotation says them."""
         return self._promises.get(task.uid, ("", ""))[1]
 
     def _read_again(self, node: Node) -> None:
@@ -130,7 +130,7 @@ class CardLedger:
 
 
 class _Holding:
-    """The cards of one node and who is on them: all, and all but those that this session evicts."""
+    """The cards of one node and their users: all, and all but those that this session evicts."""
 
     def __init__(
         self,
@@ -216,7 +216,8 @@ class _Holding:
         return chosen, total
 
     def _excluded(self, task: Task, at: int, future: bool | None) -> bool:
-        """Is somebody on the card who matches a rule that the task matches too? Nobody is on an empty one (None)."""
+        """Report whether a user of the card matches a rule that the task matches too. An empty card has no user
+        (None)."""
         for rule in self._rules if future is not None else ():
             if _matches(task, rule):
                 for other, evicted in self._labels[at]:

@@ -92,7 +92,7 @@ class Part(NamedTuple):
 
 
 class CardRequest(NamedTuple):
-    """What one container asks for: so many cards, and of each so much."""
+    """The request of one container: a number of cards, and the amounts of each."""
 
     cards: int
     memory: int
@@ -140,7 +140,7 @@ def _whole(text: str) -> int:
 
 
 def asked_of(klass: TaskClass) -> tuple[CardRequest, ...]:
-    """What the containers of a class ask for, those that ask for nothing left out; read once."""
+    """The requests of a class's containers, empty ones left out; read once."""
     known: tuple[CardRequest, ...] | None = klass.memo.get("deviceshare")
     if known is None:
         found = (_asked(container) for container in klass.spec.containers or ())
@@ -176,7 +176,7 @@ def wants(task: Task, card: Card) -> bool:
 
 
 def write_parts(containers: Sequence[Sequence[Part]]) -> str:
-    """What containers got, as the device plugin reads it."""
+    """The cards of containers, as the device plugin reads them."""
     return ";".join(
         "".join(f"{p.uuid}{f'[{p.slot}]' if p.slot else ''},NVIDIA,{p.memory},{p.cores}:" for p in parts)
         for parts in containers
@@ -184,7 +184,7 @@ def write_parts(containers: Sequence[Sequence[Part]]) -> str:
 
 
 def read_parts(text: str) -> Iterator[Part]:
-    """What an annotation says that containers got; what cannot be read is left out."""
+    """The cards of containers by an annotation; unreadable values are left out."""
     for part in text.replace(";", ":").split(":"):
         fields = part.split(",")
         memory, cores = (whole_number(n, most=_MOST_NUMBER) for n in fields[2:]) if len(fields) == 4 else (None, None)

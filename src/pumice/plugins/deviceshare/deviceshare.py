@@ -66,7 +66,7 @@ def _refused(arguments: Arguments, key: str, default: bool) -> bool:
 class DeviceShare(Plugin):
     """Gives tasks parts of cards: memory and cores of vGPUs, and the index of a GPU that is shared by memory or whole.
 
-    Of ``VGPUEnable``, ``GPUSharingEnable`` and ``GPUNumberEnable`` only one can be true.
+    Only one of ``VGPUEnable``, ``GPUSharingEnable`` and ``GPUNumberEnable`` can be true.
     """
 
     name = NAME
@@ -175,7 +175,7 @@ class DeviceShare(Plugin):
 
     # -- placements -------------------------------------------------------------------------------------------------
     def _placed(self, event: Event) -> None:
-        """Promise parts of cards. A task that is to start now gets none that somebody still has."""
+        """Promise parts of cards. A task that starts now gets no card that another task still uses."""
         task, node = event.task, event.task.node
         if node is None or not self._concerns(task) or task.status not in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED):
             return
@@ -195,7 +195,7 @@ class DeviceShare(Plugin):
 
     # -- binding ----------------------------------------------------------------------------------------------------
     def _notes(self, task: Task, node: str) -> Mapping[str, str]:
-        """What the device plugin of the node reads of the cards that a task has."""
+        """The data of a task's cards for the node's device plugin."""
         if self._concerns(task):
             return self._cards(task, node)
         return self._index(task) if self._indexes else {}
@@ -235,7 +235,7 @@ class _Answer:
 
 
 def _kind(task: Task) -> Hashable:
-    """What beside the class decides: which cards the task's annotations allow."""
+    """The key beside the class: the cards that the task's annotations allow."""
     get = task.annotations.get
     return get(keys.USE_GPU_TYPE), get(keys.NO_USE_GPU_TYPE), get(keys.VGPU_MODE)
 

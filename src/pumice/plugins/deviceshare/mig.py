@@ -11,7 +11,7 @@ from pumice.model.quantity import whole_number
 
 ARGUMENT: Final = "deviceshare.KnownMigGeometries"
 _GROUP: Final = re.compile(r"[A-Za-z0-9_.]{1,63}", re.ASCII)
-"""What can stand in ``uuid[group-position]``."""
+"""The form of ``uuid[group-position]``."""
 _MOST: Final = 64
 """Instances of a card: no card has as many."""
 
@@ -99,7 +99,7 @@ def read_slot(text: str) -> tuple[str, MigSlot | None]:
 
 
 def read_geometries(given: Any) -> KnownGeometries:
-    """What the argument says, written as ``knownMigGeometries`` of Volcano's device config.
+    """The value of the argument, written as ``knownMigGeometries`` of Volcano's device config.
 
     :raises InvalidInput: a part of it cannot be read; names it.
     """

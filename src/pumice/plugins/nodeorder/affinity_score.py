@@ -1,4 +1,4 @@
-"""Scores by who is near: preferred inter-pod affinity, and spread that is wished for (ScheduleAnyway)."""
+"""Scores by neighbours: preferred inter-pod affinity, and preferred spread (ScheduleAnyway)."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _BOTH: Final[slice | npt.NDArray[np.intp]] = slice(CPU, MEMORY + 1)
 
 @dataclass(slots=True)
 class Frozen:
-    """What nodes held when the session opened."""
+    """The amounts on nodes when the session opened."""
 
     nonzero_requested: Ints
     requested: Ints
@@ -48,12 +48,12 @@ class Frozen:
 
 
 class _Asked(NamedTuple):
-    """What a class asks for, as the scores count it."""
+    """The requests of a class, as the scores count them."""
 
     nonzero: Ints
     requested: Ints
     states: Ints
-    """What is added to a row: nothing, and what the class asks for; resource by state."""
+    """The amounts added to a row: none, and the class's requests; resource by state."""
     dims: tuple[int, ...]
     balanced: bool
     """Does it ask for any of the balanced resources? The score is left out for others."""

@@ -1,4 +1,4 @@
-"""What a task asks of the CPUs of a node, and what the kubelet would answer under each policy."""
+"""A task's request for the CPUs of a node, and the kubelet's answer under each policy."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class AskedCpus(NamedTuple):
     """CPUs that each container of a pod has for itself, 0 where it has none."""
 
     passing: tuple[int, ...]
-    """Of init containers, whose CPUs those after them use again."""
+    """The CPUs of init containers, which later containers use again."""
     lasting: tuple[int, ...]
-    """Of containers and sidecars."""
+    """The CPUs of containers and sidecars."""
 
 
 def policy_of(task: Task) -> str:
@@ -42,7 +42,7 @@ def policy_of(task: Task) -> str:
 
 
 def cpus_of(klass: TaskClass) -> AskedCpus | None:
-    """What the containers of a pod ask for; None where it is not of class Guaranteed."""
+    """The requests of a pod's containers; None if it is not of class Guaranteed."""
     if "numa-aware" not in klass.memo:
         klass.memo["numa-aware"] = _cpus_of(klass.spec)
     found: AskedCpus | None = klass.memo["numa-aware"]

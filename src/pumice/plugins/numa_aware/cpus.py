@@ -57,11 +57,11 @@ def numbers_of(cpus: int) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class CpuTopology:
-    """What a Numatopology object says of a node."""
+    """The data of a Numatopology object about a node."""
 
     cpu_policy: str
     policy: str
-    """Of the topology manager: none, best-effort, restricted or single-numa-node."""
+    """The topology manager's policy: none, best-effort, restricted or single-numa-node."""
     offered: int
     """The CPUs that nobody has for himself."""
     zones: tuple[int, ...]
@@ -134,7 +134,7 @@ class CpuTopology:
 
 
 def read_topology(spec: Mapping[str, Any]) -> CpuTopology:
-    """What the spec of a Numatopology object says.
+    """The data in the spec of a Numatopology object.
 
     :raises InvalidInput: a part of it cannot be read; the message names it.
     """
@@ -173,7 +173,7 @@ _OF_MACHINES: Final = ("policies", "cpuDetail", "resReserved")
 
 
 def read_like(spec: Mapping[str, Any], other: Mapping[str, Any], known: CpuTopology) -> CpuTopology | None:
-    """What a spec says that differs from the *other*, which is *known*, in what is offered alone; None: it does not.
+    """The difference of a spec from the *other*, which is *known*, in offers alone; None without one.
 
     :raises InvalidInput: what it offers cannot be read.
     """

@@ -80,7 +80,7 @@ class NumaAware(Plugin):
         return scaled * self.weight
 
     def _answer(self, task: Task, rows: NodeRows) -> _Answer:
-        """What is known of all nodes for tasks like this one, worked out where it is asked for and not known yet."""
+        """The result for all nodes and tasks like this one, computed when it is first asked for."""
         ledger, size = self._ledger, rows._table.size
         key = (task.klass.id, policy_of(task))
         answer = self._answers.get(key)

@@ -84,11 +84,11 @@ class CpuLedger:
             self._adopt()
 
     def free(self, node: str, topology: CpuTopology) -> int:
-        """The CPUs of a node that nobody has and nobody was promised."""
+        """The CPUs of a node that are neither used nor promised."""
         return topology.offered & ~self._held.get(node, 0)
 
     def promise(self, task: Task, node: Node) -> str:
-        """Promise a task the CPUs that it would get on a node. What is said is why that cannot be."""
+        """Promise a task the CPUs that it would get on a node. The text says why that is impossible."""
         topology, asked = self.topologies.of(node.name), cpus_of(task.klass)
         if topology is None or not topology.aligns or not asked or task.uid in self._promises:
             return ""
@@ -114,8 +114,8 @@ class CpuLedger:
     def _settle(self) -> None:
         """Forget promises to tasks that are not there any more, and those that the node's object shows to be kept.
 
-        The kubelet may choose other CPUs than were foreseen. So once all tasks of a node run that were promised any,
-        and as many CPUs as they were promised have gone since from what the node offers, they have theirs.
+        The kubelet may choose other CPUs than were foreseen. When all tasks with promised CPUs run on a node, and as
+        many CPUs have gone from its offer, these tasks have them.
         """
         pending: dict[str, list[str]] = {}
         for uid, (node, cpus, _) in list(self._promises.items()):

@@ -1,4 +1,4 @@
-"""What the scores for shared GPUs have in common: capacities, requests, free devices, registration."""
+"""The common parts of scores for shared GPUs: capacities, requests, free devices, registration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Normalize = Callable[[Floats, npt.NDArray[np.bool_]], Floats]
 
 
 class OpenbRequest(NamedTuple):
-    """What a task asks for: CPU in thousandths, devices, and thousandths of each."""
+    """The request of a task: CPU in thousandths, devices, and thousandths of each."""
 
     cpu: int
     devices: int
@@ -36,7 +36,7 @@ class OpenbRequest(NamedTuple):
 
 
 def request_of(task: Task) -> OpenbRequest:
-    """What a task asks for. Requests by GPU memory count as whole devices here."""
+    """The request of a task. Requests by GPU memory count as whole devices here."""
     gpu = task.klass.gpu
     cpu = int(task.klass.requests.get(CPU))
     return OpenbRequest(cpu, 0, 0) if gpu is None else OpenbRequest(cpu, gpu.devices, gpu.milli or WHOLE)
@@ -57,8 +57,8 @@ def add_score(
 ) -> None:
     """Register a score that reads devices. Another *version* than before means that nothing kept is right any more.
 
-    What it says of a node is kept until something changes there. Tasks of larger jobs are asked about one by one: a
-    score of devices cannot be imagined for several equal tasks on one node.
+    Its answer about a node is kept until the node changes. Tasks of larger jobs are asked about one by one: a score of
+    devices cannot be imagined for several equal tasks on one node.
     """
 
     def single(task: Task) -> Hashable:

@@ -154,7 +154,7 @@ def _score_of(change: Floats) -> Floats:
 
 
 def _without_whole(free: Ints, devices: int) -> Ints:
-    """What is free once a task has taken the first idle devices."""
+    """The free amounts after a task has taken the first idle devices."""
     if not devices:
         return free
     idle = free == WHOLE

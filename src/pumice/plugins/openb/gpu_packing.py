@@ -16,7 +16,7 @@ _DEVICES = 8
 
 
 def kind_of(task: Task) -> int:
-    """What makes GPU tasks alike: a part of a device (-1), or so many whole ones; 0 without GPU."""
+    """The kind of a GPU task: a part of a device (-1), or a number of whole ones; 0 without GPU."""
     gpu = task.klass.gpu
     if gpu is None:
         return 0

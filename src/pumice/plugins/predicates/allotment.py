@@ -15,7 +15,7 @@ from pumice.plugins.predicates.offered_device import Counter, Device
 Key: TypeAlias = tuple[str, str, str]
 """Driver, pool and name of a device."""
 Counters: TypeAlias = dict[Counter, int]
-"""What is left of the counters that devices share."""
+"""The rest of the counters that devices share."""
 TRIES: Final = 10_000
 """How many devices and combinations of alternatives are tried on one node before it is given up: some 30 ms."""
 
@@ -35,9 +35,9 @@ class WantedDevices:
     least: Mapping[str, int] = field(default_factory=dict)
     """Capacity that a device must have; it is given whole."""
     config: Sequence[Mapping[str, Any]] = ()
-    """What the device class tells the driver."""
+    """The device class's configuration for the driver."""
     told: Mapping[str, Any] = field(default_factory=dict)
-    """What the results say of the request, for those who decide later by the claim alone."""
+    """The data of the request in the results, for later decisions by the claim alone."""
 
     def takes(self, device: Device) -> bool:
         """Does a device pass?"""
@@ -48,7 +48,7 @@ class WantedDevices:
 
 @dataclass(slots=True)
 class AskedDevices:
-    """What a claim asks for: per request the ways to serve it, best first."""
+    """The requests of a claim: per request the ways to serve it, best first."""
 
     claim: ResourceClaim
     requests: Sequence[Sequence[WantedDevices]]
@@ -70,7 +70,7 @@ def choose(
 ) -> dict[str, tuple[Given, ...]] | None:
     """Free devices for every request of every claim, the first that pass; None when there is no way to serve all.
 
-    Of the alternatives of requests the first combination counts that can be served. *spend* is told what was tried
+    Among the alternatives of requests the first combination that can be served counts. *spend* is told what was tried
     in vain.
     """
     used = {d.key for d in devices} & taken
@@ -195,7 +195,7 @@ def _consume(left: Counters, device: Device, times: int) -> None:
 
 
 def counters_left(totals: Counters, users: Sequence[Device]) -> Counters:
-    """What is left of shared counters beside the devices that are in use."""
+    """The rest of shared counters beside the devices in use."""
     left = dict(totals)
     for device in users:
         _consume(left, device, 1)
@@ -223,7 +223,7 @@ def allocation_of(claim: ResourceClaim, given: Sequence[Given]) -> dict[str, Any
 
 
 def _node_selector(devices: Sequence[Device]) -> dict[str, Any] | None:
-    """Where all the devices can be used; None: everywhere. One term, as the API demands."""
+    """The nodes on which all the devices can be used; None: all nodes. One term, as the API demands."""
     fields: list[Any] = []
     lines: list[Any] = []
     for device in devices:

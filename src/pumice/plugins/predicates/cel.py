@@ -1,11 +1,11 @@
 """The CEL of device selectors: an expression over a device's driver, attributes and capacity.
 
-``compile_selector(text)`` gives a function of a `Device`. Known is what is legal there: ``device.driver``,
+``compile_selector(text)`` gives a function of a `Device`. The supported language is the legal one: ``device.driver``,
 ``device.attributes["domain"].name``, ``device.capacity["domain"].name``, texts, numbers, truth values, lists and maps,
 ``?:``, ``|| && !``, comparisons, ``in``, arithmetic, ``has``, the macros ``all``, ``exists``, ``exists_one``,
-``filter``, ``map`` and ``cel.bind``, optional values (``.?name``, ``[?key]``), the functions of `cel_functions` and
-the methods of `cel_methods`. What asks for an attribute that a device does not have, or compares what cannot be
-compared, has no value: ``||`` and ``&&`` then go by their other side, and a selector without a value selects nothing.
+``filter``, ``map`` and ``cel.bind``, optional values (``.?name``, ``[?key]``), the functions of `cel_functions` and the
+methods of `cel_methods`. A missing attribute or an impossible comparison has no value. ``||`` and ``&&`` then go by
+their other side, and a selector without a value selects nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from pumice.plugins.predicates.offered_device import Device
 _LONGEST: Final = 10_240
 """Characters of an expression: the API's limit."""
 STEPS: Final = 10_000
-"""What a claim's selectors may cost, and STEPS_PER_DEVICE more for each device that is offered: some 5 ms."""
+"""The budget of a claim's selectors, and STEPS_PER_DEVICE more for each offered device: some 5 ms."""
 STEPS_PER_DEVICE: Final = 64
 """A condition costs 5 to 10 steps."""
 _DEEPEST: Final = 50
@@ -57,7 +57,7 @@ _PACKAGES: Final = frozenset(name.partition(".")[0] for name in FUNCTIONS if "."
 
 
 class DeviceSelector(Protocol):
-    """Reports whether a device is selected. What that costs is taken from *budget*; beyond it nothing is selected."""
+    """Reports whether a device is selected. The cost is taken from *budget*; beyond it nothing is selected."""
 
     def __call__(self, device: Device, budget: CelBudget | None = None) -> bool: ...
 
@@ -90,7 +90,7 @@ class _Parser:
         self._at = self._depth = 0
         self._names = ["device"]
         self._fields: dict[Value, tuple[Value, str]] = {}
-        """What was made of ``of.name``: for `has`."""
+        """The parts of ``of.name``: for `has`."""
         if len(text) > _LONGEST:
             raise self.wrong(f"must have at most {_LONGEST} characters, has {len(text)}")
         found = tokens(text)

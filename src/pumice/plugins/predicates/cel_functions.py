@@ -159,7 +159,7 @@ def _contains(a: list[Any], b: list[Any]) -> bool:
 
 
 def _search_steps(text: Any, pattern: Any, *_: Any) -> int:
-    """What a regular expression costs: its states at every character, at worst."""
+    """The cost of a regular expression: its states at every character, at worst."""
     if type(text) is not str or type(pattern) is not str:
         return 0
     try:
@@ -170,12 +170,12 @@ def _search_steps(text: Any, pattern: Any, *_: Any) -> int:
 
 
 def _all_found_steps(text: Any, pattern: Any, *_: Any) -> int:
-    """What finding every match costs: there may be one at every character."""
+    """The cost of finding every match: there may be one at every character."""
     return _search_steps(text, pattern) + (4 * len(text) if type(text) is str else 0)
 
 
 def _pair_steps(a: Any, b: Any) -> int:
-    """What comparing every item of one list with every one of another costs."""
+    """The cost of comparing every item of one list with every item of another."""
     if type(a) is not list or type(b) is not list:
         return 0
     return len(b) * (1 + weight(a, LONGEST)) + len(a) * (1 + weight(b, LONGEST))
@@ -189,7 +189,7 @@ MORE_STEPS: Final[Mapping[str, Callable[..., int]]] = {
     "sets.equivalent": _pair_steps,
     "sets.intersects": _pair_steps,
 }
-"""What functions and methods cost that do more than look at each part of their values once."""
+"""The costs of functions and methods that do more than look at each part of their values once."""
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "size": size,

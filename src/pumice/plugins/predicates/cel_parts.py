@@ -1,4 +1,4 @@
-"""What the parts of a CEL expression are worth: functions of the names that are known where they stand."""
+"""The values of the parts of a CEL expression: functions of the names that are known at their place."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _held(held: Any, key: Any) -> Any:
 
 
 def or_value(of: Value, other: Value, *, optional: bool) -> Value:
-    """What may be missing, or else the other; *optional*: which may be missing too."""
+    """A value that may be missing, or else the other; *optional*: the other may be missing too."""
 
     def value(scope: CelScope) -> Any:
         scope.spend(1)
@@ -186,7 +186,7 @@ def or_value(of: Value, other: Value, *, optional: bool) -> Value:
 
 
 def opt_map(of: Value, variable: str, body: Value, *, flat: bool) -> Value:
-    """What *body* makes of a value, where there is one; *flat*: it says itself whether there is something."""
+    """The result of *body* for a value, if there is one; *flat*: the body itself says whether there is a value."""
 
     def value(scope: CelScope) -> Any:
         held = of(scope)
@@ -252,7 +252,7 @@ def _told(answer: Any) -> Any:
 
 
 def with_name(scope: CelScope, name: str, value: Any, body: Value) -> Any:
-    """What *body* is worth where a name means something more."""
+    """The value of *body* with one more name."""
     scope.spend(1)
     outer = scope.names
     scope.names = {**outer, name: value}

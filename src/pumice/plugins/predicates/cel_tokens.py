@@ -37,7 +37,7 @@ def tokens(text: str) -> list[str] | None:
 
 
 def text_of(token: str) -> str | None:
-    """What a text in quotes says; None where it has an escape that does not exist."""
+    """The content of a quoted text; None if it has an unknown escape."""
     raw = token[0] in "rR"
     token = token[1:] if raw else token
     quotes = 3 if token[:3] in ('"""', "'''") and len(token) >= 6 else 1

@@ -1,4 +1,4 @@
-"""What the values of CEL can do: operators, each over the types that it is there for."""
+"""The operations on CEL values: operators, each over the types that it supports."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class CelVersion:
 
 @dataclass(frozen=True, slots=True)
 class CelType:
-    """What `type` says of a value."""
+    """The result of `type` for a value."""
 
     name: str
 

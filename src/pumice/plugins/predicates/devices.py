@@ -42,7 +42,7 @@ NONE_FREE: Final = reason_id(PLUGIN, "cannot allocate all claims")
 MOST_USERS: Final = 256
 """A claim has at most so many users: the API's limit."""
 _TRIES: Final = 30_000
-"""What may be tried in vain for the claims of a task, and _TRIES_PER_NODE more for each node: some 0.3 s."""
+"""The number of failed tries for the claims of a task, and _TRIES_PER_NODE more for each node: some 0.3 s."""
 _TRIES_PER_NODE: Final = 100
 TOLD: Final = ("adminAccess", "tolerations")
 """Fields of a request that its results repeat: whoever evicts for a device's taint reads the results alone."""
@@ -140,7 +140,7 @@ class Devices:
         return out
 
     def asked(self, claim: ResourceClaim) -> AskedDevices:
-        """What a claim asks for.
+        """The requests of a claim.
 
         :raises Unfit: a device class does not exist, or a selector cannot be read; no node will do.
         """
@@ -261,7 +261,7 @@ class Devices:
         taken: set[Key],
         spend: Callable[[int], None] | None = None,
     ) -> dict[str, tuple[Given, ...]] | None:
-        """Devices of these, by claim, for all that is asked; None where those that are not taken do not serve.
+        """The devices of these for all requests, by claim; None if the free ones do not suffice.
 
         *spend* is told what was tried in vain.
         """
@@ -316,7 +316,7 @@ class Devices:
                 self._in_use.discard(set(devices) - self._held)
 
     def choices(self, task: Task) -> list[DeviceChoice]:
-        """What must be written into the task's claims before it is bound."""
+        """The writes to the task's claims before the bind."""
         if not self.wanted(task):
             return []
         out = []
@@ -359,7 +359,8 @@ def _evaluated(question: tuple[Selectors, ...], devices: Sequence[Device]) -> Se
 
 
 def _check(claim: ResourceClaim, entry: PodResourceClaim, task: Task) -> None:
-    """A claim that was made for a pod belongs to it alone; one that is going, or has too many users, serves nobody."""
+    """A claim that was made for a pod belongs to it alone. A claim that is being deleted, or has too many users, cannot
+    be used."""
     name = claim.metadata.name
     if claim.metadata.deletion_timestamp is not None:
         raise Unfit(f'resourceclaim "{name}" is being deleted', unresolvable=True)

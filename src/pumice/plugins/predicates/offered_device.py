@@ -34,7 +34,7 @@ class Device:
         return self.driver, self.pool, self.name
 
     def shown_to_cel(self) -> dict[str, Any]:
-        """What a selector sees of it."""
+        """The device as a selector sees it."""
         attributes, capacity = CelDomains(), CelDomains()
         for (domain, name), held in self.attributes.items():
             attributes.setdefault(domain, {})[name] = CelVersion(held) if isinstance(held, tuple) else held

@@ -45,7 +45,7 @@ class Offer:
 
 
 class VolumeOffers:
-    """What is found out about volumes and storage classes, until a volume, a class or a node's labels change.
+    """Results about volumes and storage classes, valid until a volume, a class or a node's labels change.
 
     Columns have an entry for each row of the node table: take the rows' part with ``rows._take``.
     """

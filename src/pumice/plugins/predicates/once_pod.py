@@ -30,7 +30,7 @@ class OncePod:
         self._rows: dict[int, frozenset[str]] = {}
 
     def filter(self, task: Task, rows: NodeRows) -> Reasons:
-        """Nobody uses one of the task's claims that only one pod may use."""
+        """No pod uses one of the task's claims that only one pod may use."""
         wanted = self._of(task)
         if wanted:
             self._sync()

@@ -21,7 +21,7 @@ from pumice.plugins.predicates.offered_device import Device
 from pumice.state.cluster import ClusterState
 
 UNREADABLE: Final = (AttributeError, InvalidInput, KeyError, TypeError, ValueError, msgspec.MsgspecError)
-"""What reading plain data of a stranger raises."""
+"""The exceptions of reading plain data of a stranger."""
 
 
 class Slices:

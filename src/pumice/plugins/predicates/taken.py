@@ -52,7 +52,7 @@ class Taken:
 
 
 class FreeRows:
-    """Where free devices serve what is asked, per question; kept while slices, device classes and nodes stay."""
+    """The nodes whose free devices serve a request, per question; valid while slices, device classes and nodes stay."""
 
     def __init__(self, state: ClusterState, slices: Slices, taken: Taken) -> None:
         self._state, self._slices, self._taken = state, slices, taken

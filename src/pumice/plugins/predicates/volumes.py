@@ -211,7 +211,7 @@ class Volumes:
             del self.promised[key]
 
     def choices(self, task: Task) -> list[VolumeChoice]:
-        """What must be done for the task's claims before it is bound: those that are bound need nothing."""
+        """The preparations of the task's claims before the bind: bound ones need none."""
         out = []
         for claim in c.claims_of(self._state, task) if c.has_claims(task) else ():
             if not claim.volume and claim.object is not None:

@@ -76,12 +76,12 @@ class TriedSize:
     days: int
     """How many days have a value of the figure."""
     judged: Judged | None
-    """What they say of the goal; ``None`` if there are none."""
+    """The result for the goal; ``None`` without results."""
     at_least: bool
     """The figure is a lower bound, as jobs were left waiting: the goal is missed."""
     never_fit: tuple[str, ...]
     formula: float | None
-    """What the closed formula says of the same number."""
+    """The number by the closed formula."""
 
     @property
     def meets(self) -> bool:
@@ -90,7 +90,7 @@ class TriedSize:
 
     @property
     def word(self) -> str:
-        """What is sure: ``met``, ``missed`` or ``perhaps``."""
+        """The certain verdict: ``met``, ``missed`` or ``perhaps``."""
         return "missed" if self.judged is None or self.at_least or self.never_fit else self.judged.word
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search came to."""
+    """The result of a search."""
 
     answer: int | None
     """The smallest number that meets the goal, and with it every larger one that was tried; None if none does."""

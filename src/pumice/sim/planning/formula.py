@@ -1,4 +1,4 @@
-"""What queueing theory says, to stand beside what was simulated: many equal servers, one line, any run times.
+"""The result of queueing theory, beside the simulation: many equal servers, one line, any run times.
 
 Erlang's formula for M/M/c, scaled by Allen and Cunneen's factor for other arrivals and run times. It knows nothing of
 gangs, of nodes that are full in part, of quotas and of the pattern of a day: where it is far off, these matter.
@@ -54,7 +54,7 @@ class Waits:
     """How long jobs wait by the formula."""
 
     probability: float
-    """That a job waits at all."""
+    """The probability that a job waits."""
     rate: float
     """1 / the mean wait of those that wait, for M/M/c."""
     factor: float

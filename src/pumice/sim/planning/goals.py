@@ -15,9 +15,9 @@ from pumice.sim.results.intervals import mean_interval
 
 SUCH_AS: Final = "'wait.p95 < 10m', 'wait.mean < 10m on 9 of 10 days', 'utilisation.gpu > 70%'"
 CONFIDENCE: Final = 0.95
-"""Of the bound of a mean."""
+"""The confidence of the bound of a mean."""
 SHARE_CONFIDENCE: Final = 0.9
-"""Of a share of days: 95 % would ask for 29 days of which 9 in 10 are good, 90 % for 22."""
+"""The confidence of a share of days: 95 % would ask for 29 days to be sure of 9 in 10, 90 % for 22."""
 DAYS: Final = 22
 """Days that are played if nothing is said: the fewest that can be sure of 9 in 10."""
 _GOAL = re.compile(r"(?P<rule>.*?)(?:\s+(?:(?P<mean>mean over days)|on\s+(?P<of>\d+)\s+of\s+(?P<all>\d+)\s+days))?\s*")
@@ -27,7 +27,7 @@ Word = Literal["met", "perhaps", "missed"]
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What days say of a goal."""
+    """The evidence of days for a goal."""
 
     word: Word
     """``met`` or ``missed`` if that is sure, else ``perhaps``."""

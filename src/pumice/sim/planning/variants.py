@@ -43,7 +43,7 @@ class NodeFailure:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What is changed; the scenario as it is where nothing is said."""
+    """The changes; without any, the scenario as it is."""
 
     group: str = ""
     count: int = 0

@@ -83,7 +83,7 @@ def _verdict(comparison: Comparison) -> str:
 
 
 def _in_words(comparison: Comparison) -> str:
-    """What was compared, on what."""
+    """The compared configurations and their workload."""
     first = comparison.summaries[0]
     *others, last = comparison.runs
     jobs, span = counted(first.total.jobs, "job"), units.duration(first.span_s)

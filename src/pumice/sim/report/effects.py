@@ -253,7 +253,7 @@ def remarks(comparison: SeedComparison) -> list[str]:
 
 
 def _of_one_trace(comparison: SeedComparison) -> list[str]:
-    """What runs of one trace cannot say of other weeks."""
+    """The limits of runs of one trace: they say nothing about other weeks."""
     count, each = len(comparison.seeds), comparison.each
     if each == SHAKEN:
         return [
@@ -272,7 +272,7 @@ def _of_one_trace(comparison: SeedComparison) -> list[str]:
 
 
 def _doubts(row: SeedRow, effect: Effect, name: str, noun: str) -> list[str]:
-    """What these pairs cannot tell about the primary figure, and how many could."""
+    """The number of pairs that could decide about the primary figure, if these cannot."""
     what = f"{row.label} under {name}"
     if effect.verdict == "no difference seen" and effect.pairs >= FEWEST:
         share = f"{100 * unseen(effect.pairs):.0f} %"

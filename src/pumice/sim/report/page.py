@@ -114,7 +114,7 @@ def html_seeds(
 ) -> str:
     """Return the report of configurations over many seeds, and of the *runs* of one of them, each in full.
 
-    What is to stand *before* the figures comes first. The same figures and records give the same page.
+    Warnings that stand *before* the figures come first. The same figures and records give the same page.
     """
     summaries = [summarise(run) for run in runs]
     queue_colours = palette.queue_colours(summaries)

@@ -66,7 +66,7 @@ def over_time(runs: Sequence[RunRecord], colours: Sequence[str], note: str) -> M
 
 
 def remarks(warnings: Sequence[str], notes: Sequence[str]) -> list[Markup]:
-    """Return what is doubtful, set off, and what is good to know."""
+    """Return doubts, set off, and notes."""
     lists = (("warnings", warnings), ("remarks", notes))
     return [tag("ul", *(tag("li", text) for text in texts), class_=kind) for kind, texts in lists if texts]
 

@@ -129,7 +129,7 @@ def _why(job: JobRecord) -> Markup:
 
 
 def flows(evictions: Sequence[EvictionRecord], colours: Mapping[str, str]) -> Markup:
-    """Return how many pods of which queue made room for which queue."""
+    """Return the number of evicted pods for each pair of queues: the evicted one and the served one."""
     counts: Counter[tuple[str, str]] = Counter((item.queue, item.beneficiary_queue) for item in evictions)
     losers = sorted({queue for queue, _ in counts})
     winners = sorted({queue for _, queue in counts})

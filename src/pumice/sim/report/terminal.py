@@ -1,4 +1,4 @@
-"""What the terminal shows of runs, as Rich renderables; printing them is the caller's."""
+"""The terminal view of runs, as Rich renderables; the caller prints them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the terminal shows of many seeds, as Rich renderables."""
+"""The terminal view of many seeds, as Rich renderables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WIDE = 130
 def render_seeds(comparison: SeedComparison, *, whole: bool = False) -> RenderableType:
     """Return each configuration against the first over all seeds; a single one with its own intervals.
 
-    Of two configurations six figures are shown, or the *whole*.
+    A comparison of two configurations shows six figures, or the *whole*.
     """
     return _Seeds(comparison, whole)
 

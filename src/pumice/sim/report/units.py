@@ -12,7 +12,7 @@ from pumice.sim.results.summary import Summary
 from pumice.words import counted
 
 NOTHING = "–"
-"""What stands where there is no value."""
+"""The text in place of a missing value."""
 _SCALES = ((1, "s", 60, "min", 3600.0), (60, "min", 3600, "h", 86_400.0), (3600, "h", 86_400, "d", math.inf))
 """The unit that is rounded to, the one above it, and from where on the next scale is used."""
 NO_CHANGE = "no change"
@@ -103,7 +103,7 @@ def of_spread(spread: Distribution | None, statistic: Statistic, unit: Unit = "s
 def steps(changes: Sequence[Change | None], unit: Unit) -> list[str]:
     """Return the changes of one row in words, all in percent, or all as amounts where a percentage says little.
 
-    What cannot be compared says so; the place of ``None`` stays empty.
+    A value that cannot be compared says so; the place of ``None`` stays empty.
     """
     known = [change for change in changes if change is not None and change.comparable]
     amounts = unit in ("count", "index", "share") or any(

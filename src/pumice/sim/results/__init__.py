@@ -1,4 +1,4 @@
-"""What a run gave: its record, the figures made from it, and the comparison of several runs.
+"""The result of a run: its record, the figures made from it, and the comparison of several runs.
 
 The way of the data: the simulator fills a ``RunRecord`` (``records``) with facts only; ``summarise`` turns it into
 figures (``statistics``, ``summary``), ``timeline`` into what happened over time, ``compare`` sets runs side by side and

@@ -82,7 +82,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     movers: tuple[Movers, ...]
     """One for each run but the first."""
     notes: tuple[str, ...]
-    """What makes the runs hard to compare."""
+    """The reasons why the runs are hard to compare."""
     warnings: tuple[str, ...]
     """Those of the runs, each once; one that not all runs have begins with the name of its run."""
 
@@ -128,8 +128,7 @@ def change(before: float | None, after: float | None, against: Sequence[str] = (
 def left_apart(before: Sequence[LeftJob], after: Sequence[LeftJob]) -> list[str]:
     """Return the jobs that only one of two runs left unfinished. Waits and makespans of such runs are not compared.
 
-    A run that leaves a job spares itself what others have to wait for it, so that even figures which the job has no
-    part in are not those of the same work.
+    A run that leaves a job spares other jobs the wait for it, so all its figures describe other work.
     """
     return sorted({job.job for job in before} ^ {job.job for job in after})
 
@@ -223,7 +222,7 @@ def _notes(runs: Sequence[RunRecord]) -> tuple[str, ...]:
 
 
 def left_in_words(summaries: Sequence[Summary]) -> str:
-    """Return who did not finish in which run, in one sentence; nothing where all did."""
+    """Return the unfinished jobs by run, in one sentence; empty if all jobs finished."""
     said = []
     for summary in summaries:
         if not summary.left:

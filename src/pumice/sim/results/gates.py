@@ -95,16 +95,16 @@ def _bound(figure: Metric[Summary], number: str, unit: str, signed: bool, text: 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What became of a rule: `broken` is None where it cannot be told."""
+    """The result of a rule; `broken` is None if it cannot be decided."""
 
     gate: Gate
     broken: bool | None
     run: str
     """The one that decides it."""
     why: str = ""
-    """What stands in the way of a judgement; nothing where there are figures."""
+    """The obstacle to a judgement; empty if there are figures."""
     limits: tuple[float, float] = (math.nan, math.nan)
-    """Where the figure lies, or its change as the rule wants it: in its unit, or as a part."""
+    """The interval of the figure, or of its change as the rule wants it: in its unit, or as a part."""
     at_least: bool = False
     sound: bool = True
     """False where the figures do not allow a judgement at all: that is as bad as a broken rule."""

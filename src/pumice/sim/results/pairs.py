@@ -1,4 +1,4 @@
-"""What pairs of runs say: how large a change is, within which limits, and whether it is more than chance.
+"""The result of pairs of runs: the size of a change, its interval, and whether it is more than chance.
 
 Each pair is one seed, or one part of a trace, under two configurations. *Better* and *worse* are about the arithmetic
 mean; *mostly better* is about how often, not about how much.
@@ -41,20 +41,21 @@ _PER_DIFFERING = 8
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
-    """What a configuration changes about a figure, from pairs of runs with the same seed."""
+    """The change of a figure by a configuration, from pairs of runs with the same seed."""
 
     scale: Scale
     change: Interval
-    """Of a ``ratio``: the part by which the arithmetic mean grows, -0.4 for 40 % less; else the difference of means."""
+    """For a ``ratio``, the part by which the arithmetic mean grows, -0.4 for 40 % less; else the difference of
+    means."""
     pairs: int
     better: int
     """Pairs in which the figure was better than in the first configuration."""
     worse: int
     verdict: Verdict
     p_value: float = 1.0
-    """Of the sign-flip test of the mean difference: how often chance alone does as much."""
+    """The p-value of the sign-flip test of the mean difference: how often chance alone does as much."""
     against: tuple[str, ...] = ()
-    """Of what is not comparable: ``seed 3: default/job-1``, jobs that one of both left unfinished."""
+    """The reason why it is not comparable: ``seed 3: default/job-1``, jobs that one side left unfinished."""
     advised: int | None = None
     """Pairs that would tell a change of this size, about; where these cannot tell."""
     alone: bool = False

@@ -15,8 +15,8 @@ JobOutcome = Literal["completed", "running", "pending", "failed"]
 Window = tuple[float, float]
 """From when, up to but not including when."""
 SEED, SHAKEN, BLOCKS = "seed", "seed of this trace", "seed of its parts drawn anew"
-"""What a run is one of: a day that is drawn, a shaken trace, or a trace made of its own parts, drawn with replacement.
-Runs of the last kind share their parts, so many of them are no more evidence than the parts are."""
+"""The population of a run: a day that is drawn, a shaken trace, or a trace made of its own parts, drawn with
+replacement. Runs of the last kind share their parts, so many of them are no more evidence than the parts are."""
 PodOutcome = Literal["completed", "running", "evicted", "restarted", "failed"]
 
 
@@ -137,7 +137,7 @@ class EvictionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was measured at one instant and cannot be derived later; it holds until the next sample."""
+    """A measurement at one instant that cannot be derived later; it is valid until the next sample."""
 
     time: float
     fragmentation: float | None = None
@@ -146,7 +146,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a run was made of, so that it can be made again: digests are SHA-256 of the files as they were read."""
+    """The inputs of a run, so that it can be repeated: digests are SHA-256 of the files as they were read."""
 
     scenario: str = ""
     """File of the scenario."""
@@ -165,7 +165,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seed: int = 0
     version: str = ""
     trace: str = ""
-    """What was played, in a few words."""
+    """The workload, in a few words."""
     horizon: float
     """When the run ended."""
     nodes: tuple[NodeRecord, ...] = ()
@@ -178,11 +178,11 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     partial: bool = False
     """The run was stopped before its end."""
     warnings: tuple[str, ...] = ()
-    """What is doubtful about the run: all that the command said to stderr."""
+    """Doubts about the run: everything that the command wrote to stderr."""
     notes: tuple[str, ...] = ()
-    """What was left out or changed on the way in."""
+    """The inputs that were left out or changed."""
     unit: str = SEED
-    """What the run is one of, where many are compared: `SEED`, `SHAKEN`, `BLOCKS`, or a ``part of 7 d``."""
+    """The population of the run in a comparison: `SEED`, `SHAKEN`, `BLOCKS`, or a ``part of 7 d``."""
     measure: Window | None = None
     """Jobs submitted in it count in figures, the others are load; ``None``: all count."""
     origin: Origin = Origin()

@@ -19,7 +19,7 @@ from pumice.sim.results.summary import Figures, LeftJob, Summary
 
 _NAMED = 3
 _DRIVES = 0.5
-"""What makes up at least this part of a difference is said to drive it."""
+"""A cause of at least this part of a difference is called its driver."""
 PRIMARY = "wait.mean"
 """The figure that a study is judged by if no other one was declared before it was played."""
 
@@ -38,7 +38,7 @@ class SeedRow(msgspec.Struct, frozen=True, kw_only=True):
     at_least: tuple[bool, ...]
     """Values that are lower bounds, because jobs were not finished in at least one run."""
     by_seed: tuple[tuple[float | None, ...], ...]
-    """Of each configuration, the value of each seed."""
+    """The value of each seed, by configuration."""
     effects: tuple[Effect | None, ...]
     """Against the first configuration; ``None`` for itself, and where too few runs have a value."""
 
@@ -51,13 +51,13 @@ class SeedTable(msgspec.Struct, frozen=True):
 
 
 class Driver(msgspec.Struct, frozen=True):
-    """Where the difference in mean wait comes from."""
+    """The causes of the difference in mean wait."""
 
     configuration: str
     kind: Literal["seed", "queue", "size"]
     name: str
     part: float
-    """Of the whole difference, 1 for all of it; it can be more where others go the other way."""
+    """The part of the whole difference, 1 for all of it; it can be more if others go the other way."""
 
 
 class SeedComparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class SeedComparison(msgspec.Struct, frozen=True, kw_only=True):
     alike: bool = False
     """Every seed gave the same run, as nothing is drawn: its figures are exact, and chance plays no part."""
     each: str = SEED
-    """What a pair of runs shares: a ``seed``, a ``seed of this trace``, or a ``part of 7 d`` of a trace."""
+    """The common property of a pair of runs: a ``seed``, a ``seed of this trace``, or a ``part of 7 d`` of a trace."""
 
     def row(self, key: str) -> SeedRow:
         """Return the row of a figure.

@@ -32,8 +32,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from submission to the first start. A job that never started counts until the end of the run (a lower
     bound), one that ran before the run began does not count."""
     jct: Distribution | None
-    """Seconds from submission to the end (job completion time). A job that is not done counts until the end of the run
-    (a lower bound); one that failed, or that runs without an end of its own, does not count."""
+    """Seconds from submission to the end (job completion time). An unfinished job counts until the end of the run (a
+    lower bound). A job that failed, or that runs without an end of its own, does not count."""
     slowdown: Distribution | None
     """Bounded slowdown: completion time / run time undisturbed, where run times below 10 s count as 10 s, and at least
     1. Over the jobs of ``jct`` whose run time is known."""
@@ -89,7 +89,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
     unit: str = SEED
-    """What the run is one of, where many are compared."""
+    """The population of the run in a comparison."""
     measure: Window | None = None
     """Only jobs submitted in it count, and utilisation, fragmentation and shares are those of this time."""
     origin: Origin = Origin()
@@ -99,8 +99,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     span_s: float
     """From the first submission to the last end, or to the end of the run where jobs were left; or what is measured."""
     makespan_s: float | None
-    """From the first submission to the last end, or to the end of the run where jobs are not finished; ``None`` without
-    jobs that end, and where a part of the run is measured."""
+    """From the first submission to the last end, or to the end of the run if jobs are not finished. ``None`` without
+    jobs that end, and if a part of the run is measured."""
     makespan_at_least: bool
     """It is a lower bound: jobs were not finished."""
     total: Figures

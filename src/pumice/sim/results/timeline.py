@@ -1,4 +1,4 @@
-"""What a run did over time: use by queue and by node, jobs that waited, stays of a job. Exact, from the records."""
+"""The course of a run: use by queue and by node, pending jobs, stays of a job. Exact, from the records."""
 
 from __future__ import annotations
 

@@ -27,14 +27,14 @@ from pumice.words import counted
 
 @dataclass(repr=False)
 class Study:
-    """What came of a study. Figures are over the seeds that every configuration was played on to its end."""
+    """The result of a study. Figures are over the seeds that every configuration was played on to its end."""
 
     title: str
     results: Runs
     primary: str = PRIMARY
     """The figure that was declared to judge by."""
     sure: Sure | None = None
-    """What ended it, if its figures did."""
+    """The exception that ended it, if its figures failed."""
 
     def __repr__(self) -> str:
         confs, played = self.results.configurations, self.results.played

@@ -36,7 +36,7 @@ class Played:
     never_fit: tuple[str, ...] = ()
     packed_record: bytes = b""
     digest: str = ""
-    """Of what happened: see `bundle.result_digest`."""
+    """The digest of the events: see `bundle.result_digest`."""
 
     def record(self) -> RunRecord:
         """Return the whole record, where it was kept.

@@ -79,7 +79,7 @@ class Plots:
     def jobs(self, configuration: str | None = None, seed: int | None = None, most: int = 60) -> Any:
         """Return a Gantt chart of one run: each job from submission (thin) and start to its end, coloured by queue.
 
-        Of more jobs than *most* those with the most GPU time, or CPU time, are drawn.
+        Among more jobs than *most*, those with the most GPU time, or CPU time, are drawn.
         """
         run = self._run(configuration, seed)
         first, last = timeline.span(run)

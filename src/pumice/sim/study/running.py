@@ -27,7 +27,7 @@ class Lost:
 
 @dataclass(slots=True)
 class Runs:
-    """What a study has so far."""
+    """The results of a study so far."""
 
     configurations: tuple[str, ...]
     played: dict[StudyRun, Played] = field(default_factory=dict)

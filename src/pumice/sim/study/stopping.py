@@ -61,14 +61,14 @@ def parse_length(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is known of a figure after so many seeds: the change, or the value if there is one configuration."""
+    """The knowledge of a figure after some seeds: the change, or the value if there is one configuration."""
 
     seeds: int
     sure: bool
     found: Interval | None = None
     """At 98.3 %; of the configuration that is known least."""
     scale: Scale | None = None
-    """Of a change; ``None`` for a value."""
+    """The interval of a change; ``None`` for a value."""
     half: float = math.inf
     """Half of the interval, as a part of the change's base."""
 

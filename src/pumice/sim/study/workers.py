@@ -1,4 +1,4 @@
-"""``LocalExecutor``: processes of this machine, of which each that is killed loses one run and no more.
+"""``LocalExecutor``: processes of this machine; a killed process loses one run and no more.
 
 ``concurrent.futures.ProcessPoolExecutor`` gives up all that is queued when one of its processes dies. A study of
 hundreds of runs must survive one that the kernel kills for want of memory.

@@ -1,4 +1,4 @@
-"""What is in a trace: counts, loads and distributions, for people and for programs."""
+"""The content of a trace: counts, loads and distributions, for people and for programs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Description(NamedTuple):
 
 
 def describe(jobs: Sequence[TraceJob]) -> Description:
-    """What is in a trace."""
+    """The content of a trace."""
     hours: defaultdict[int, int] = defaultdict(int)
     for job in jobs:
         hours[int(job.submit_s // 3600)] += 1

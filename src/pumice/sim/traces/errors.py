@@ -1,4 +1,4 @@
-"""What goes wrong with a trace file, told so that the line can be found and mended."""
+"""Errors of a trace file, with the line to mend."""
 
 from __future__ import annotations
 

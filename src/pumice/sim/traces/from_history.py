@@ -36,7 +36,7 @@ class RecordedRun:
 
 
 def recorded(told: Told) -> RecordedRun:
-    """What can be played again of a history: jobs with their run times, nodes, queues, faults, the conf."""
+    """The part of a history that can be played again: jobs with their run times, nodes, queues, faults, the conf."""
     zero = told.begins
     counts: Counter[str] = Counter()
     names: Counter[str] = Counter()

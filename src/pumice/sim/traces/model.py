@@ -1,4 +1,4 @@
-"""What every trace is read into: jobs of pods, and nodes."""
+"""The common form of traces: jobs of pods, and nodes."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ COLUMNS = (
     "priority", "declared_s",
 )  # fmt: skip
 NEVER = "inf"
-"""What ``duration_s`` says of a job that never ends."""
+"""The value of ``duration_s`` for a job that never ends."""
 MOST_TASKS = 1_000_000
 
 

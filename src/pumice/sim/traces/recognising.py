@@ -39,7 +39,7 @@ def read(
 ) -> Trace:
     """Return the jobs of a trace in the order of submission; among equals the file's order.
 
-    The whole file is read and checked, also where only a part of it is wanted. What follows happens in this order.
+    The whole file is read and checked, also where only a part of it is wanted. The steps happen in this order.
 
     :param format: recognised by content where it is not given.
     :param window: keep the jobs with start <= submit_s < end, in the trace's own time.

@@ -15,7 +15,7 @@ LEFT = (
     "times (counted from the first), sizes, run times, priorities, models of GPUs, and how many nodes, queues and "
     "users there are"
 )
-"""What a redacted trace still says."""
+"""The content of a redacted trace."""
 
 
 def new_names(names: Iterable[str], word: str, stays: frozenset[str] = frozenset()) -> dict[str, str]:

@@ -46,7 +46,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 class Notes:
-    """What a reader left out or changed, and of which jobs, so that only those of the part that is played are told."""
+    """Jobs that a reader left out or changed, and how, so that only those of the played part are reported."""
 
     def __init__(self) -> None:
         self._found: list[tuple[str, str, float]] = []

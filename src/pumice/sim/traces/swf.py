@@ -23,7 +23,7 @@ _WHOLE = (0, 1, 4, 7, 11, 12, 14)
 
 @dataclass(frozen=True, slots=True)
 class SwfOptions:
-    """What a processor is, and where queues come from."""
+    """The meaning of a processor, and the source of queues."""
 
     cpu_milli: int = 1000
     """CPU of one processor. A job of n processors is a gang of n such pods."""

@@ -28,7 +28,7 @@ def write_trace(jobs: Iterable[TraceJob], path: Path) -> None:
 
 
 def scenario_path(trace: Path) -> Path:
-    """Where the scenario of a trace stands: beside it."""
+    """The path of a trace's scenario: beside it."""
     return trace.with_name(f"{trace.name.removesuffix('.gz').removesuffix('.csv')}.yaml")
 
 

@@ -34,13 +34,13 @@ class Finalist:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What came of a tuning."""
+    """The result of a tuning."""
 
     race: Race
     finalists: tuple[Finalist, ...]
     """The best first."""
     winner: Candidate | None
-    """Who was played on the occasions that were held out; None if nobody came so far."""
+    """The candidate that was played on the occasions held out; None before that."""
     comparison: SeedComparison | None
     """The winner against the conf as it is, on the occasions held out."""
     losses: dict[str, QueueLoss]

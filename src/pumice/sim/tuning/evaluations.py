@@ -23,7 +23,7 @@ Wish = tuple[Candidate, Occasion]
 
 
 class Evaluate(Protocol):
-    """Whoever can say what becomes of candidates."""
+    """A source of candidates' results."""
 
     def __call__(self, wishes: Iterable[Wish]) -> dict[tuple[str, int], Summary]:
         """Return the figures by the candidate's key and the occasion's number."""

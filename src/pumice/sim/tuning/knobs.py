@@ -1,4 +1,4 @@
-"""What is tuned: arguments of plugins, plugins that are on or off, lists of actions, weights of queues."""
+"""The tuned values: arguments of plugins, plugins that are on or off, lists of actions, weights of queues."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Knob:
     log: bool = False
     choices: tuple[Any, ...] = ()
     tier: int | None = None
-    """Where a plugin comes in, counted from 1; the last one if nothing is said."""
+    """The tier in which a plugin comes in, counted from 1; the last one by default."""
 
     def ends(self) -> tuple[Any, ...]:
         """Return the values at which it would be seen that the conf refuses some."""
@@ -244,11 +244,11 @@ class Candidate:
     conf: SchedulerConf
     weights: tuple[tuple[str, int], ...] = ()
     point: tuple[tuple[str, Any], ...] = ()
-    """What it was made of."""
+    """The values that it was made of."""
 
     @property
     def key(self) -> str:
-        """What tells it from others: two that do the same have the same one."""
+        """Its identity: two candidates that do the same have the same one."""
         return f"{self.conf.digest} {' '.join(f'{name}={weight}' for name, weight in self.weights)}".strip()
 
 

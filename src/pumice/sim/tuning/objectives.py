@@ -1,4 +1,4 @@
-"""What is wanted of a candidate, as numbers: how its figures differ from those of the conf as it is, pair by pair."""
+"""The objectives of a candidate, as numbers: how its figures differ from those of the conf as it is, pair by pair."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _mean(figure: Metric[Summary], runs: Sequence[Summary]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What a candidate did on the occasions that it was played on, against the base on the same ones."""
+    """The figures of a candidate on the occasions that it was played on, against the base on the same ones."""
 
     steps: tuple[float, ...]
     """The step of each figure's mean, of times its logarithm; below 0 is better."""
@@ -85,7 +85,7 @@ def score(base: Sequence[Summary], other: Sequence[Summary], wanted: Objectives)
 
 @dataclass(frozen=True, slots=True)
 class QueueLoss:
-    """What became of a queue's mean wait: the part by which it grew, and the 95 % interval."""
+    """The change of a queue's mean wait: the part by which it grew, and the 95 % interval."""
 
     grew: Interval
 

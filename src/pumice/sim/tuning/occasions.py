@@ -1,4 +1,4 @@
-"""What candidates are tried on: seeds, or parts of a trace; to search, to choose, and the last for the verdict."""
+"""The occasions that candidates are tried on: seeds, or parts of a trace; to search, to choose, and for the verdict."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class OccasionSplit:
     choose: tuple[Occasion, ...]
     held_out: tuple[Occasion, ...]
     each: str
-    """What an occasion is called: ``seed``, or ``part of 7 d``."""
+    """The name of an occasion: ``seed``, or ``part of 7 d``."""
 
     @classmethod
     def of(cls, occasions: Sequence[Occasion], each: str) -> OccasionSplit:

@@ -1,8 +1,8 @@
 """The search: candidates that Optuna proposes race against the conf as it is, on more and more occasions.
 
-A batch of candidates is played on the first two occasions; the better half goes on to twice as many, and so on, until
-what is left has seen all of them. Every score is a difference in pairs, so that scores of few and of many occasions
-can be compared. The same seed gives the same search, however many cores play it.
+A batch of candidates is played on the first two occasions. The better half goes on to twice as many, and so on, until
+the rest has seen all of them. Every score is a difference in pairs, so that scores of few and of many occasions can be
+compared. The same seed gives the same search, however many cores play it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BATCH: Final = 8
 FIRST: Final = 2
 """Occasions of the first round."""
 HOPELESS: Final = 4
-"""Who is worse than the base on each of so many occasions is out."""
+"""A candidate that is worse than the base on each of this many occasions is out."""
 _STALE: Final = 5
 """Batches without a single new candidate, after which the space is taken for exhausted."""
 
@@ -40,7 +40,7 @@ class TriedConf:
 
 @dataclass(slots=True)
 class Race:
-    """What a search found."""
+    """The result of a search."""
 
     tried: dict[str, TriedConf] = field(default_factory=dict)
     """By the candidate's key, in the order in which they were proposed."""
@@ -50,7 +50,7 @@ class Race:
     def best(self, most: int, occasions: int) -> list[TriedConf]:
         """Return those that saw all occasions, gained, and let no queue lose; the best first.
 
-        Of several that did the same everywhere, one: values without an effect must not crowd out others.
+        Keep one of several candidates with equal results: values without an effect must not crowd out others.
         """
         whole = [one for one in self.tried.values() if one.occasions == occasions]
         good = [one for one in whole if one.score.feasible and one.score.steps[0] < 0]

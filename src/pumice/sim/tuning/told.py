@@ -232,7 +232,7 @@ def tuned(
 
 
 def _stamp(scenario: SimScenario, split: OccasionSplit) -> str:
-    """What a file of runs belongs to: the same scenario, plugins, kind of days and version."""
+    """The key of a file of runs: the same scenario, plugins, kind of days and version."""
     origin, horizon_s = scenario.setting.origin, scenario.setting.horizon_s
     inputs = sorted(origin.inputs.items())
     return _digest(version("pumice"), origin.scenario_digest, inputs, horizon_s, split.each, scenario.lead_s)

@@ -28,7 +28,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """What the pointer reads: a label for each point of the x axis, and for each series its values in words."""
+    """The texts for the pointer: a label for each point of the x axis, and for each series its values in words."""
 
     labels: Sequence[str]
     series: Sequence[tuple[str, str, Sequence[str]]]
