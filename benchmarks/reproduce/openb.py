@@ -64,7 +64,7 @@ def main() -> int:
         sums: dict[int, list[float]] = defaultdict(list)
         for seed in seeds:
             began = time.perf_counter()
-            for level, value in allocation(nodes, pods, policy, seed).items():
+            for level, value in allocation(nodes, pods, assembly_of(policy, seed, pods), seed).items():
                 sums[level].append(value)
             said = ", ".join(f"{level} %: {sums[level][-1]:.2f}" for level in LEVELS)
             print(f"  {title} seed {seed}: {said}  ({time.perf_counter() - began:.0f} s)", file=sys.stderr)
@@ -129,13 +129,12 @@ def assembly_of(policy: str, seed: int, pods: Sequence[TraceJob]) -> Assembly:
     return assemble(from_data({"actions": "allocate", "tiers": tiers}, catalogue_of(registry)).conf, registry)
 
 
-def allocation(nodes: Sequence[TraceNode], pods: Sequence[TraceJob], policy: str, seed: int) -> dict[int, float]:
+def allocation(nodes: Sequence[TraceNode], pods: Sequence[TraceJob], assembly: Assembly, seed: int) -> dict[int, float]:
     """Level of arrived demand -> mean allocation there, both in per cent of all GPUs."""
     rng = random.Random(seed)
     order = list(nodes)
     rng.shuffle(order)
     capacity = 1000 * sum(n.gpus for n in nodes)
-    assembly = assembly_of(policy, seed, pods)
     state, runtime, jobs = ClusterState(), Runtime(), TraceJobs()
     state.apply(Seen(default_queue()))
     for at, n in enumerate(order):  # names follow the order, because equal scores go to the smallest name
