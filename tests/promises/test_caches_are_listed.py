@@ -31,11 +31,11 @@ WHERE: dict[str, tuple[str, ...]] = {
     ),
     "unschedulable classes": ("engine/views.py",),
     "pending order": ("framework/session/pending_queue.py",),
-    "last report": ("scheduler/last_cycle.py",),
+    "last report": ("scheduler/report.py",),
     "plugins": ("framework/session/session.py",),
     "hyper-nodes": (
         "framework/session/session.py",
-        "framework/placing/domains.py",
+        "framework/placing/topology.py",
     ),
     "indexes": (
         "engine/affinity/neighbours.py",
@@ -51,7 +51,7 @@ WHERE: dict[str, tuple[str, ...]] = {
         "state/classes.py",
         "model/mapping.py",
         "model/reason.py",
-        "model/dimensions.py",
+        "model/resources.py",
     ),
     "texts": (
         "model/patterns.py",

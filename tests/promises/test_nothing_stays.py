@@ -18,7 +18,7 @@ from pumice.kube.gangs import HalfGangs
 from pumice.kube.metrics import CycleMetrics
 from pumice.kube.outbox import Overtaken
 from pumice.kube.statuses import PodConditions, QueueStatuses
-from pumice.model import dimensions
+from pumice.model import resources as dimensions
 from pumice.model.api import decode
 from pumice.model.events import ClusterEvent, Gone, Seen
 from pumice.model.intents import Bind, Intent

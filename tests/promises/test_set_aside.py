@@ -49,7 +49,7 @@ BOOKS = {
     "pumice.state.cluster.ClusterState.mark",
     "pumice.state.cluster.ClusterState.note_admission",
     "pumice.state.cluster.ClusterState.recontribute",
-    "pumice.state.contributions.of_queue",
+    "pumice.state.ledger.of_queue",
     "pumice.state.ledger._add_move",
     "pumice.state.ledger._add_sums",
     "pumice.state.ledger._count_many",

@@ -15,7 +15,7 @@ from law_confs import POLICIES, Policy, assembly_of
 from law_story import DECISIONS, traces
 
 from pumice.framework.session.runtime import Runtime
-from pumice.model import dimensions
+from pumice.model import resources as dimensions
 from pumice.model.api import NodeObject, Pod, PodGroup
 from pumice.model.events import Seen
 from pumice.scheduler.cycle import run_cycle

@@ -10,7 +10,7 @@ from law_story import Story
 from law_worlds import Happening, WorldDraw, happenings, zoned_worlds
 from lawful import lawful
 
-from pumice.framework.placing.domains import Domains
+from pumice.framework.placing.topology import Domains
 from pumice.framework.session.runtime import Runtime
 from pumice.model.events import Seen
 from pumice.state.cluster import ClusterState

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pumice.framework.placing.leaving import bind_placed
 from pumice.framework.placing.serving import ASKS as SERVING_ASKS
-from pumice.framework.placing.serving import WAITS_FOR_RELEASE, Server, place_job
+from pumice.framework.placing.serving import WAITS_FOR_RELEASE, Server, bind_placed, place_job
 from pumice.framework.placing.waiting_tasks import WaitingTasks
 from pumice.framework.plugin import Action, Argument
 from pumice.framework.points import table as points

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pumice.engine.diagnosis import FitError
-from pumice.framework.placing.leaving import bind_placed
-from pumice.framework.placing.node_search import NodeSearch
-from pumice.framework.placing.waiting_tasks import nowhere, placeable
+from pumice.framework.placing.serving import bind_placed
+from pumice.framework.placing.waiting_tasks import NodeSearch, nowhere, placeable
 from pumice.framework.plugin import Action, Argument
 from pumice.framework.points import table as points
 from pumice.framework.session.outcome import Stage

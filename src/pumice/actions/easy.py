@@ -9,9 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pumice.framework.placing.leaving import bind_placed
 from pumice.framework.placing.serving import ASKS as SERVING_ASKS
-from pumice.framework.placing.serving import WAITS_FOR_RELEASE, Server, place_job
+from pumice.framework.placing.serving import WAITS_FOR_RELEASE, Server, bind_placed, place_job
 from pumice.framework.placing.waiting_tasks import WaitingTasks
 from pumice.framework.plugin import Action
 from pumice.framework.points import table as points

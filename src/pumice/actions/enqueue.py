@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from pumice.framework.plugin import Action
 from pumice.framework.points import table as points
 from pumice.framework.session.outcome import Refusal, Stage
-from pumice.framework.session.pending_queue import QueueCursor
+from pumice.framework.session.pending_queue import QueueCursor, forget_unadmitted, unadmitted_jobs
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.reason import Verdict
@@ -26,7 +26,7 @@ class Enqueue(Action):
         """Ask for every pending job, best first; of those that get equal votes only the first, until one is let in."""
         waiting = ssn.state.unadmitted
         if len(waiting) < 2:
-            ssn.orders.forget_admissions()
+            forget_unadmitted(ssn)
             for job in list(waiting.values()):
                 self._alone(ssn, job)
             return
@@ -35,7 +35,7 @@ class Enqueue(Action):
             key = None if self._let_in(ssn, job) else ssn.enqueue_key(job)
             return key if key is not None else job.uid
 
-        admissions = ssn.orders.admissions(group)
+        admissions = unadmitted_jobs(ssn, group)
         cursors = admissions.cursors()
         queues = ssn.orders.queue_heap(ssn.queues[name] for name in cursors)
         since: dict[str, QueueCursor] = {}  # the queues of whom somebody was asked since a job was last let in

@@ -12,9 +12,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pumice.model.dimensions import known_dim
 from pumice.model.node import LedgerCells, LedgerRow, Node
-from pumice.model.resources import CPU, MEMORY, Number, Resources
+from pumice.model.resources import CPU, MEMORY, Number, Resources, known_dim
 from pumice.model.task import Task, TaskClass, TaskMap
 from pumice.state.table import NodeTable
 

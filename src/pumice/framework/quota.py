@@ -14,12 +14,11 @@ from typing import TypeAlias
 
 from pumice.framework.metrics import Metrics, Series
 from pumice.model.codes import ReasonCode
-from pumice.model.dimensions import unit_of
 from pumice.model.intents import Note
 from pumice.model.limit import Bound, Limit, limit
 from pumice.model.queue import Queue
 from pumice.model.reason import Verdict, reject
-from pumice.model.resources import CPU, MEMORY, PODS, TOLERANCE, Number, dim_name
+from pumice.model.resources import CPU, MEMORY, PODS, TOLERANCE, Number, dim_name, unit_of
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 

@@ -22,9 +22,9 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from pumice.clock import Clock, SystemClock
 from pumice.framework.metrics import Histogram
 from pumice.framework.session.session import Session
-from pumice.model.dimensions import known_dim
 from pumice.model.intents import Bind, Evict
 from pumice.model.job import Job
+from pumice.model.resources import known_dim
 from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pumice.errors import InvalidInput
-from pumice.model.api import QueueObject
+from pumice.model.api import QueueObject, ResourceQuota
 from pumice.model.job import JobMap
 from pumice.model.mapping import ReadOnlyMap, labels_of
 from pumice.model.resources import EMPTY, Number, Resources
@@ -138,3 +138,20 @@ class QueueMap(ReadOnlyMap[str, Queue]):
     __slots__ = ()
     holds = Queue
     keyed_by = "name"
+
+
+class Namespace(Sealed):
+    """A namespace as plugins see it."""
+
+    __slots__ = ("_allocated", "allocated", "name", "quotas")
+
+    name: Final[str]
+    allocated: Final[Resources]
+    """Held by its tasks now."""
+    quotas: Final[ReadOnlyMap[str, ResourceQuota]]
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._allocated: dict[int, Number] = {}
+        self.allocated = Resources(self._allocated)
+        self.quotas = ReadOnlyMap()

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.outcome import FitErrors, Outcome
-from pumice.framework.session.refused_writes import refusal_for
+from pumice.framework.session.problems import refusal_for
 from pumice.framework.session.session import Session
 from pumice.model.codes import ReasonCode
 from pumice.model.job import Job, SubJob

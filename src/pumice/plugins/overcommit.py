@@ -10,11 +10,10 @@ from pumice.framework.arguments import Argument
 from pumice.framework.plugin import Plugin
 from pumice.framework.quota import added, fits, lacking
 from pumice.framework.session.session import Session
-from pumice.model.dimensions import asked_dim
 from pumice.model.job import Job
 from pumice.model.limit import Bound, Limit, shown
 from pumice.model.reason import Verdict, reject
-from pumice.model.resources import EMPTY, Number, Resources, dim_name, unit
+from pumice.model.resources import EMPTY, Number, Resources, asked_dim, dim_name, unit
 from pumice.model.status import JobPhase
 from pumice.state.cluster import ClusterState
 

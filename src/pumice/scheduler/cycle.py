@@ -19,8 +19,7 @@ from pumice.framework.session.session import Session, Shard
 from pumice.model.status import TaskStatus
 from pumice.scheduler import attribution
 from pumice.scheduler.assembly import Assembly
-from pumice.scheduler.last_cycle import LastCycle, last_cycle
-from pumice.scheduler.report import CycleReport
+from pumice.scheduler.report import CycleReport, LastCycle, last_cycle
 from pumice.state.assumed import put_back, refused_of, sent_of, take_back
 from pumice.state.cluster import ClusterState
 

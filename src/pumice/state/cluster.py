@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from pumice.model import dimensions
+from pumice.model import resources as dimensions
 from pumice.model.api import AnyObject
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
 from pumice.model.job import Job, JobMap
-from pumice.model.namespace import Namespace
 from pumice.model.node import Node, NodeMap
-from pumice.model.queue import Queue, QueueMap
+from pumice.model.queue import Namespace, Queue, QueueMap
 from pumice.model.reason import forget_reason
 from pumice.model.resources import Number, Resources
 from pumice.model.status import JobPhase, TaskStatus
@@ -22,9 +21,8 @@ from pumice.state import assumed, handlers, ledger
 from pumice.state import writing as w
 from pumice.state.assumed import RefusedWrite, Stopped
 from pumice.state.classes import ClassTable
-from pumice.state.contributions import Contribution, JobSum, contribute, of_queue
 from pumice.state.devices import DeviceTable
-from pumice.state.ledger import add, count_in_queue
+from pumice.state.ledger import Contribution, JobSum, add, contribute, count_in_queue, of_queue
 from pumice.state.pods import FromLabels
 from pumice.state.table import NodeTable
 

@@ -19,7 +19,7 @@ from pumice.model.task import Task
 from pumice.state import ledger
 from pumice.state import writing as w
 from pumice.state.classes import Feature
-from pumice.state.contributions import fits_nowhere
+from pumice.state.ledger import fits_nowhere
 from pumice.state.pods import join_sub_job
 from pumice.state.writing import empty, find, put, take, unsealed
 

@@ -47,7 +47,7 @@ def test_the_order_is_that_of_new_keys_whatever_happened_since_they_were_made(se
         ordered = ssn.orders.sorted_jobs(waiting)
         assert ordered == sorted(waiting, key=ssn.orders.job_key())
         compared += len(ordered)
-        kept += len(runtime.pending.places(ssn.orders._signature()))
+        kept += len(runtime.pending.places(ssn.orders.signature()))
 
     names = iter(range(10_000))
     for _ in range(12):

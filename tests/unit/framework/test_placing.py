@@ -11,7 +11,7 @@ from pumice import Arguments, Event, EventHandler, Node, Plugin, Session, Task, 
 from pumice.engine.choose import NodeChoice
 from pumice.engine.diagnosis import FitError
 from pumice.framework.compat import VOLCANO
-from pumice.framework.placing.node_search import NodeSearch, rows_of
+from pumice.framework.placing.waiting_tasks import NodeSearch, rows_of
 from pumice.framework.session.outcome import status_of
 from pumice.framework.session.session import Shard
 from pumice.framework.session.statement import Statement

@@ -10,18 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pumice.errors import InvalidInput
-from pumice.model.dimensions import MOST_OFFERED, MOST_UNOFFERED, give_back
 from pumice.model.events import Seen
 from pumice.model.resources import (
     CPU,
     EMPTY,
     MEMORY,
+    MOST_OFFERED,
+    MOST_UNOFFERED,
     Missing,
     Resources,
     dim,
     dim_count,
     dim_name,
     dominant_share,
+    give_back,
     share,
     unit,
 )

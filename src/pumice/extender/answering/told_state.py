@@ -19,12 +19,12 @@ from pumice.extender.dialects.messages import (
 )
 from pumice.model import api
 from pumice.model.api import AnyObject
-from pumice.model.dimensions import give_back
 from pumice.model.events import ClusterEvent, Gone, Seen
 from pumice.model.intents import Bind
 from pumice.model.job import Job
 from pumice.model.node import LedgerCells, Node
 from pumice.model.queue import Queue
+from pumice.model.resources import give_back
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 from pumice.ports import Binder, EventSource

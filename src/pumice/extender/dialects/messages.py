@@ -19,8 +19,7 @@ from msgspec.structs import replace
 from pumice.errors import InvalidInput
 from pumice.extender.protocol import PartKind
 from pumice.model import api
-from pumice.model.dimensions import offered_dim, unit_of
-from pumice.model.resources import LIMIT, Number, is_counted
+from pumice.model.resources import LIMIT, Number, is_counted, offered_dim, unit_of
 from pumice.model.status import TaskStatus
 from pumice.model.task import GROUP_ANNOTATION, PREEMPTABLE_KEY, ROLE_KEY, group_named
 

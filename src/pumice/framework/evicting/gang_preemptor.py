@@ -29,10 +29,9 @@ from pumice.framework.evicting.victims import (
     sum_of,
     without_rounds,
 )
-from pumice.framework.placing.node_search import NodeSearch
 from pumice.framework.placing.topology import ASKS as TOPOLOGY_ASKS
 from pumice.framework.placing.topology import TasksBySubJob, drops_sub_groups, gradient, sub_job_queue
-from pumice.framework.placing.waiting_tasks import waiting_tasks_of
+from pumice.framework.placing.waiting_tasks import NodeSearch, waiting_tasks_of
 from pumice.framework.points import table as points
 from pumice.framework.session.nominations import held_by_others, places_held
 from pumice.framework.session.session import Session

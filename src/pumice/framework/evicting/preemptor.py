@@ -23,7 +23,7 @@ from pumice.framework.evicting.eviction_plan import commit_plan, find_plan, spar
 from pumice.framework.evicting.freed_capacity import EvictableCapacity, FromQueue, VictimQuestion, shortage
 from pumice.framework.evicting.victims import ASKS as VICTIM_ASKS
 from pumice.framework.evicting.victims import victim_order, victim_queue, without_rounds
-from pumice.framework.placing.node_search import keeps_failures, never_again, rows_named
+from pumice.framework.placing.waiting_tasks import keeps_failures, never_again, rows_named
 from pumice.framework.points import table as points
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import Statement

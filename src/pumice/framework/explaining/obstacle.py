@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 from pumice.engine.diagnosis import FitError
 from pumice.framework.explaining.explain_nodes import FitsEmpty, never_fits
 from pumice.framework.session.outcome import Refusal, Stage
-from pumice.framework.session.problems import queue_problem
-from pumice.framework.session.refused_writes import refusal_for
+from pumice.framework.session.problems import queue_problem, refusal_for
 from pumice.framework.session.session import Session
 from pumice.model.codes import ReasonCode
 from pumice.model.job import Job

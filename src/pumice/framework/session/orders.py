@@ -11,13 +11,6 @@ from pumice.framework import quota
 from pumice.framework.points import table as t
 from pumice.framework.points.point import Point
 from pumice.framework.session.outcome import Refusal, Stage
-from pumice.framework.session.pending_queue import (
-    Grouping,
-    PendingQueue,
-    group_of,
-    waits_for_admission,
-    waits_for_room,
-)
 from pumice.model.job import Job, SubJob
 from pumice.model.queue import Queue
 from pumice.model.task import Task
@@ -122,7 +115,7 @@ class Orders:
 
     def _kept_key(self) -> Callable[[Job], Any]:
         key, changed = self.job_key(), self._ssn.state.backlog_changes
-        known = self._ssn.runtime.pending.places(self._signature())
+        known = self._ssn.runtime.pending.places(self.signature())
 
         def kept(job: Job) -> Any:
             place = known.get(job.uid) if job.uid not in changed else None
@@ -138,10 +131,14 @@ class Orders:
 
     def _mixed(self, point: Point[..., Any, int], again: Callable[[], T]) -> T:
         """Keys that cannot be compared with each other met: compare them with their kinds from now on."""
+        self.rank_keys(point)
+        return again()
+
+    def rank_keys(self, point: Point[..., Any, int]) -> None:
+        """Compare the keys of a point with their kinds from now on, and order the pending jobs anew."""
         self._ssn.mixed_keys(point)
         self._job_keys.clear()
         self._reorder_jobs()
-        return again()
 
     def order_jobs_by(self, plugin: str, basis: object) -> None:
         """The sort keys that a plugin gives jobs are made of *basis* too; of another one, all are ordered anew."""
@@ -154,42 +151,8 @@ class Orders:
         self._ssn.runtime.pending.forget()
         self._ssn.runtime.admissions.forget()
 
-    def pending(self) -> PendingQueue:
-        """The jobs of every queue that wait for room, in order and up to date."""
-        state, pending = self._ssn.state, self._ssn.runtime.pending
-        changed, state.backlog_changes = state.backlog_changes, {}
-        stands = pending.valid(self._signature())
-        self._sync(pending, changed.values() if stands else None, waits_for_room, group_of)
-        return pending
-
-    def admissions(self, group: Grouping) -> PendingQueue:
-        """The jobs of every queue that wait to be let in, in order; their groups hold until they change."""
-        state, admissions = self._ssn.state, self._ssn.runtime.admissions
-        changed, state.admission_changes = state.admission_changes, {}
-        stands = admissions.valid(self._signature()) and changed is not None
-        jobs = changed.values() if stands and changed is not None else None
-        self._sync(admissions, jobs, waits_for_admission, group)
-        return admissions
-
-    def _sync(
-        self, pending: PendingQueue, changed: Iterable[Job] | None, waits: Callable[[Job], bool], group: Grouping
-    ) -> None:
-        """Bring a backlog up to date for jobs that changed, or make it anew of all (None)."""
-        state = self._ssn.state
-        everybody = state.unadmitted if waits is waits_for_admission else state.session_jobs
-        try:
-            pending.update(everybody.values() if changed is None else changed, waits, group, self.job_key())
-        except TypeError:
-            self._mixed(t.JOB_ORDER, lambda: None)
-            pending.valid(None)
-            pending.update(everybody.values(), waits, group, self.job_key())
-
-    def forget_admissions(self) -> None:
-        """Nobody waits to be let in: follow no job until somebody does."""
-        self._ssn.runtime.admissions.forget()
-        self._ssn.state.admission_changes = None
-
-    def _signature(self) -> object:
+    def signature(self) -> object:
+        """Return for what an order of jobs is valid beside the jobs: None if plugins compare pairs."""
         ssn = self._ssn
         keyed = ssn.sort_key(t.JOB_ORDER, _job_fallback) is not None
         return (id(ssn.state), ssn.signature) if keyed else None

@@ -228,6 +228,43 @@ class QueueCursor:
                 yield from (j for _, j in self._groups[group][place + 1 :])
 
 
+def pending_jobs(ssn: Session) -> PendingQueue:
+    """Return the jobs that wait for room, in order and up to date."""
+    state, pending = ssn.state, ssn.runtime.pending
+    changed, state.backlog_changes = state.backlog_changes, {}
+    valid = pending.valid(ssn.orders.signature())
+    _update(ssn, pending, changed.values() if valid else None, waits_for_room, group_of)
+    return pending
+
+
+def unadmitted_jobs(ssn: Session, group: Grouping) -> PendingQueue:
+    """Return the jobs that wait to be let in, in order and up to date; their groups are valid until they change."""
+    state, admissions = ssn.state, ssn.runtime.admissions
+    changed, state.admission_changes = state.admission_changes, {}
+    valid = admissions.valid(ssn.orders.signature()) and changed is not None
+    _update(ssn, admissions, changed.values() if valid and changed is not None else None, waits_for_admission, group)
+    return admissions
+
+
+def _update(
+    ssn: Session, queue: PendingQueue, changed: Iterable[Job] | None, waits: Callable[[Job], bool], group: Grouping
+) -> None:
+    """Update the order for the jobs that changed, or make it anew of all jobs (None)."""
+    jobs = ssn.state.unadmitted if waits is waits_for_admission else ssn.state.session_jobs
+    try:
+        queue.update(jobs.values() if changed is None else changed, waits, group, ssn.orders.job_key())
+    except TypeError:  # keys that cannot be compared with each other
+        ssn.orders.rank_keys(points.JOB_ORDER)
+        queue.valid(None)
+        queue.update(jobs.values(), waits, group, ssn.orders.job_key())
+
+
+def forget_unadmitted(ssn: Session) -> None:
+    """Follow no changed job until one waits to be let in again."""
+    ssn.runtime.admissions.forget()
+    ssn.state.admission_changes = None
+
+
 # -- the verdict of a group -----------------------------------------------------------------------------------------
 class Cause(Enum):
     """What makes a group unschedulable."""
@@ -359,7 +396,7 @@ class QueueLoop:
         if "enqueue" not in ssn.actions:
             for waiting in list(ssn.state.unadmitted.values()):
                 ssn.state.set_phase(waiting, JobPhase.INQUEUE)
-        self._cursors = ssn.orders.pending().cursors()
+        self._cursors = pending_jobs(ssn).cursors()
         self._queues = ssn.orders.queue_heap([ssn.queues[name] for name in self._cursors])
 
     def __iter__(self) -> Iterator[tuple[Queue, QueueCursor]]:

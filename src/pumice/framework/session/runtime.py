@@ -58,7 +58,7 @@ class Runtime:
     """The state and the assembled conf that the last session had, with its plugins: persistent ones stay for these."""
 
     last_cycle: Any = None
-    """The last cycle, if it left everything as it was (`scheduler/last_cycle.py`)."""
+    """The last cycle, if it left everything as it was (`scheduler/report.py`)."""
 
     def tiers_of(self, state: object, assembly: TierBuilder) -> list[list[PluginEntry]]:
         """Return the plugins of an assembled conf, tier by tier, for a session on *state*."""

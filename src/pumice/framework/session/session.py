@@ -27,9 +27,8 @@ from pumice.framework.session.budgets import Budgets
 from pumice.framework.session.nominations import hold_rooms, holds
 from pumice.framework.session.orders import Orders
 from pumice.framework.session.outcome import Outcome
-from pumice.framework.session.problems import tell_problems
+from pumice.framework.session.problems import learn_refusals, tell_problems
 from pumice.framework.session.questions import PluginEntry, Questions
-from pumice.framework.session.refused_writes import learn_refusals
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.search import SEARCHED, Search
 from pumice.framework.session.statement import Statement

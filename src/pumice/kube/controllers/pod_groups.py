@@ -15,10 +15,9 @@ from pumice.kube.kinds import Resource
 from pumice.kube.writer import Hand, all_of
 from pumice.model.api import AnyObject, Metadata, NetworkTopology, PodGroup, ResourceList, to_data
 from pumice.model.codes import ReasonCode
-from pumice.model.dimensions import give_back, worth_a_look
 from pumice.model.intents import Note
 from pumice.model.request import asked_by
-from pumice.model.resources import Resources
+from pumice.model.resources import Resources, give_back, worth_a_look
 from pumice.model.task import GROUP_ANNOTATION
 from pumice.workloads.grouping import OWN_GROUP, EqualPods, job_group, least_resources, own_group, resource_list
 from pumice.workloads.vcjob import Role, template_of

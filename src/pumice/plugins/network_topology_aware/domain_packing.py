@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from pumice.framework.placing.domains import Domains
+from pumice.framework.placing.topology import Domains
 from pumice.model.resources import dim
 from pumice.model.task import Task
 

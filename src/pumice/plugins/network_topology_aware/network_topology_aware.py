@@ -13,7 +13,7 @@ from pumice.engine.rows import NodeRows
 from pumice.engine.scope import SKIP
 from pumice.engine.views import of_labels
 from pumice.framework.arguments import Argument, ArgumentMap, Arguments
-from pumice.framework.placing.domains import Domains, domains_of, needed_of, waits_of
+from pumice.framework.placing.topology import Domains, domains_of, needed_of, waits_of
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.model.job import Job, SubJob

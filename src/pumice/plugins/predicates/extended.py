@@ -15,10 +15,10 @@ import numpy as np
 from pumice.engine.rows import NodeRows
 from pumice.model import keys
 from pumice.model.api import Container, DeviceClass, Metadata, OwnerReference, PodSpec, ResourceClaim
-from pumice.model.dimensions import known_dim
 from pumice.model.intents import MadeClaim
 from pumice.model.quantity import milli
 from pumice.model.reason import Unfit
+from pumice.model.resources import known_dim
 from pumice.model.task import Task
 from pumice.plugins.predicates.allotment import Key
 from pumice.plugins.predicates.slices import Slices
