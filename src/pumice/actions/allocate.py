@@ -100,7 +100,7 @@ def _place(ssn: Session, queue: Queue, job: Job, tasks: WaitingTasks, remember: 
 
 
 def _hold_back(ssn: Session, queue: Queue, cursor: QueueCursor, job: Job) -> None:
-    """Nobody in the queue is served before this job is."""
+    """The job comes before all others of the queue."""
     advice = f"{job.uid} starts or is withdrawn, or another dequeueStrategy of queue {queue.name} than fifo"
     refusal = Refusal(Stage.QUEUE, f"waits behind {job.uid} (strict FIFO)", advice=advice)
     ssn.outcome.refusals.add_group(cursor.rest, refusal, queue.name)

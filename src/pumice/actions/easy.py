@@ -125,9 +125,9 @@ class Reservation:
         return not any(uid in self._nominations for uid in job.with_status(S.PENDING))
 
     def admits(self, job: Job, placed: Statement) -> bool:
-        """May the job start where it was placed? What it takes beyond the reserved time is noted.
+        """May the job start where it was placed? Its use beyond the reserved time is noted.
 
-        Room that is held for it is not among what is reserved, so it may always have that.
+        Room that is held for the job is not among the reserved room, so it may always have that.
         """
         if not placed.operations or self.ends_in_time(job):
             return True
@@ -173,7 +173,7 @@ class _Fit:
 
     @staticmethod
     def _taken(free: Ints, amounts: Sequence[tuple[int, int]], count: int, room: Ints) -> Ints:
-        """What is left when *count* tasks have gone where they leave the least behind."""
+        """The rest when *count* tasks have gone where they leave the least behind."""
         left = free.copy()
         for row in np.argsort(room, kind="stable").tolist():
             here = min(count, int(room[row]))

@@ -83,7 +83,7 @@ class RecentHistory(Observer):
         self._placed: dict[str, set[str]] = {}
         """Job -> its pods that have a node."""
         self._evicting: dict[str, dict[str, tuple[str, str]]] = {}
-        """Job -> pod that was asked to go -> for which job, by which action."""
+        """Job -> its evicted pod -> the beneficiary, and the action."""
         self._nodes: set[str] = set()
         self._conf = ""
 

@@ -1,8 +1,8 @@
 """Masks and scores per task class, evaluated again only for the rows that changed.
 
 A `ClassView` holds, for one class of tasks, per node: the first objection (a reason number, 0 for none) of filters of
-scope STATIC and NODE, and the sum of such scores. `Evaluator.view` brings it up to date: static parts for rows whose
-node object changed, the rest for rows whose ledgers changed. Filters and scores of scope SESSION, and scores that
+scope STATIC and NODE, and the sum of such scores. `Evaluator.view` brings it up to date: static parts for rows with a
+changed node object, the rest for rows with changed ledgers. Filters and scores of scope SESSION, and scores that
 normalise over the candidates, are asked when a choice is made (`choose.py`).
 """
 

@@ -1,10 +1,10 @@
-"""What is kept of all nodes for one class of tasks: the callbacks it is made of, the node cache and its verdicts.
+"""The cached answers about all nodes for one class of tasks: its callbacks, the node cache and its verdicts.
 
 * `Filter`, `Scorer`: a callback about nodes as the engine asks it, through a `RowGuard`.
 * `ClassView`: class -> rejection, score and fit of each row; valid but for the rows that changed since.
 * `UnschedulableClasses`: class -> the log positions at which it fitted no node, and the rows that were open to it then.
-  Valid until a row changes that is open to the class and has room for it, now or once what is being released is gone.
-  A row is open as long as no filter of scope STATIC rejects it; a row whose node object changed since counts as open.
+  Valid until a row changes that is open to the class and has room for it, now or after the releases under way. A row is
+  open as long as no filter of scope STATIC rejects it; a row whose node object changed since counts as open.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Gangs whose binding was interrupted: those that cannot be completed in time give their room back."""
+"""Gangs with an interrupted binding: incomplete ones give their room back in time."""
 
 from __future__ import annotations
 

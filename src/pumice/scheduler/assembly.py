@@ -76,7 +76,7 @@ class Capabilities(Plugin):
             above = self._ssn.queues.get(above.parent)
 
     def _held(self, queue: Queue) -> dict[int, Number]:
-        """What a queue and all below it hold, promises of this session included."""
+        """The amounts that a queue and all below it hold, promises of this session included."""
         if queue.name not in self._below:
             queues = self._ssn.queues
             self._below[queue.name] = [q for q in queues.values() if quota.is_below(queues, q.name, queue.name)]
@@ -142,7 +142,7 @@ def catalogue_of(registry: Registry, *, hooks: bool = False, conf: SchedulerConf
 
 
 class _Known(Mapping[str, K]):
-    """What is to be known of each thing that a conf may name; looked up, and the thing loaded, when it is named."""
+    """The facts about each plugin and action that a conf may name; each is loaded when it is named."""
 
     def __init__(self, names: Callable[[], Iterable[str]], look: Callable[[str], K]) -> None:
         self._names, self._look = names, look
@@ -158,7 +158,7 @@ class _Known(Mapping[str, K]):
 
 
 def _unless_broken(look: Callable[[str], K]) -> Callable[[str], K | None]:
-    """What *look* says, and None of what cannot be loaded: it can be named, and whoever does so is told why not."""
+    """The result of *look*, and None for a plugin that cannot be loaded: a conf that names it gets the reason."""
 
     def said(name: str) -> K | None:
         try:
@@ -198,7 +198,7 @@ def _hooks(registry: Registry, conf: SchedulerConf | None) -> tuple[HookInfo, ..
 
 
 def who(registry: Registry) -> Who:
-    """Who asks and who answers at each point, of everything that is known to a registry."""
+    """The askers and answerers of each point, of everything that is known to a registry."""
     answers: dict[str, list[str]] = {}
     for name in sorted(registry.plugins):
         for point in points_of(registry.plugins[name]):
@@ -226,7 +226,7 @@ class Assembly:
     plugins: list[list[tuple[PluginInfo, PluginConf, str]]]
     compat: Compat
     registry: Registry
-    """What it was made of."""
+    """The values that it was made of."""
     unasked: Container[str]
     """Points that no action asks."""
     warnings: tuple[Problem, ...] = ()
@@ -264,7 +264,7 @@ class Assembly:
         )
 
     def action_arguments(self, action: str) -> Mapping[str, Any]:
-        """What the configuration gives an action."""
+        """The arguments of an action from the configuration."""
         return self.conf.action_arguments(action)
 
 
@@ -344,7 +344,7 @@ def _check_arguments(
 def _entry(
     info: PluginInfo, name: str, make: Callable[[], Any], conf: PluginConf, unasked: Container[str]
 ) -> PluginEntry:
-    """An entry of a tier. What plugins of our own answer is asked, as a test says: they need not be told."""
+    """An entry of a tier. Our own plugins answer only points that are asked, as a test says: they need no warning."""
     return PluginEntry(name, make, conf.enabled, frozenset() if info.built_in else unasked)
 
 
@@ -376,7 +376,7 @@ def _given(made: Any) -> Any:
 
 
 def _problem(conf: SchedulerConf, path: str, exc: PumiceError) -> Problem:
-    """A mistake at the line of who made it: the plugin's author, or the one who wrote the conf."""
+    """A mistake at the line of its author: the plugin's, or the conf's."""
     if isinstance(exc, PluginLoadError) and exc.at:
         return Problem(BROKEN_PLUGIN, exc.text, "", None, exc.at)
     if isinstance(exc, WrongArgument):

@@ -1,7 +1,7 @@
 """A rehearsal: plugins of your own play one cycle of a conf on a small made-up cluster, and what they raise is told.
 
 Trying a plugin (`trying.py`) opens it; this also asks it. Built-in plugins stay away, so that no call leaves the
-process and nothing but the author's code can be at fault. That cluster is not the author's: a failure there is a
+process and nothing but the author's code can be at fault. The trial's cluster is not the author's: a failure there is a
 warning.
 """
 

@@ -70,9 +70,9 @@ class _Open:
 class Calibration:
     """The outcomes of past predictions: their errors, as ratios, and by queue whether the ranges held.
 
-    A prediction whose job still waits counts too: the error is at least that large, and a range whose end has passed
-    did not hold. Without these the long waits would be missing exactly while they matter. So errors are counted as
-    lifetimes are. All queues share their errors, as they share the nodes; each queue is judged by itself.
+    A prediction of a pending job counts too: the error is at least that large, and a range with a past end did not
+    hold. Without these the long waits would be missing exactly while they matter. So errors are counted as lifetimes
+    are. All queues share their errors, as they share the nodes; each queue is judged by itself.
     """
 
     def __init__(self) -> None:

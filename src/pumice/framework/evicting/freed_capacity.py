@@ -1,4 +1,4 @@
-"""What nodes would have free if victims were gone: the one bound of every search for victims.
+"""The free amounts of nodes without victims: the one bound of every search for victims.
 
 A search asks the bound before it evicts. `FreedCapacity` counts amounts, for all rows of the node table at once;
 `PlacementBound` says whether pending tasks could have their places in it; `EvictableCapacity` keeps what the possible
@@ -57,7 +57,7 @@ def shortage(
 
 
 class FreedCapacity:
-    """What rows of the node table would have free once all that is leaving, and some victims, are gone.
+    """The free amounts of rows of the node table after all releases, and without some victims.
 
     ``free``: resource by row. Cost: one array operation per resource, whatever the number of victims.
     """
@@ -83,7 +83,7 @@ class FreedCapacity:
 
 
 def soon_free(table: NodeTable, at: slice | Index | int) -> Ints:
-    """Return what rows will have free once all that is leaving is gone, less what is promised: resource by row."""
+    """Return the free amounts of rows after all releases, less promised ones: resource by row."""
     free: Ints = table.idle[:, at] + table.releasing[:, at] - table.pipelined[:, at]
     return free
 
@@ -179,7 +179,7 @@ class PlacementBound:
 
 
 class EvictableCapacity:
-    """What the tasks that preempt or reclaim may evict hold, and the bounds that follow from it.
+    """The amounts of tasks that preempt or reclaim may evict, and the bounds that follow from them.
 
     Groups of jobs: the jobs of a queue whose plugins' keys are equal (`key` of preemptable and reclaimable).
 

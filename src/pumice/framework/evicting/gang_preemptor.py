@@ -54,7 +54,7 @@ ASKS = (
 
 @dataclass(frozen=True, slots=True)
 class GangRules:
-    """What the two gang actions do differently."""
+    """The differences between the two gang actions."""
 
     action: str
     kind: str
@@ -69,7 +69,7 @@ class GangRules:
 
 @dataclass(frozen=True, slots=True)
 class GangRequest:
-    """What is to be placed of a job, and where."""
+    """The tasks of a job to place, and their nodes."""
 
     queue: Queue
     job: Job
@@ -77,7 +77,7 @@ class GangRequest:
     first: Task
     """The task for which victims go."""
     need: Resources
-    """What is needed together, at least."""
+    """The amounts needed together, at least."""
     domain: TopologyDomain
     rows: Index
     """Those of the domain's nodes."""
@@ -195,7 +195,7 @@ class GangPreemptor:
             due = many + (many // _PART if self._spares else 0)
 
     def _free(self, request: GangRequest) -> Resources:
-        """What is idle or being released in the domain."""
+        """The idle and releasing amounts in the domain."""
         table, rows = self._ssn.state.table, request.rows
         sums = (table.idle[:, rows] + table.releasing[:, rows]).sum(axis=1)
         return Resources({d: v for d, v in enumerate(sums.tolist()) if v})

@@ -58,8 +58,8 @@ class Server:
     def _beside_holds(self, queue: Queue, job: Job, tasks_left: WaitingTasks) -> bool:
         """Place a job in free room; where it cannot start there, in room held for those after it.
 
-        Where it cannot start there either, it waits with as many tasks as possible on room that is free by now: else
-        those after it would take one such room after the other, and it would never be whole.
+        If it cannot start there either, it waits with as many tasks as possible on room that is free by now. Otherwise
+        later jobs would take such room one after the other, and the job would never be whole.
         """
         ssn, kept = self._ssn, len(self._ssn.outcome.kept)
         whole = tasks_left.copy()
@@ -101,8 +101,8 @@ def place_job(ssn: Session, queue: Queue, job: Job, tasks_left: WaitingTasks, re
 def bind_placed(ssn: Session, job: Job, statement: Statement) -> bool:
     """Commit the places of a job that is ready; True if that was done.
 
-    Where its queue, or one above it, would hold more than its capability together with the pods that are leaving it,
-    the places are kept for this session, and the job waits for the pods to be gone.
+    If its queue, or one above it, would exceed its capability together with its leaving pods, the places are kept for
+    this session, and the job waits for the end of these pods.
     """
     crowded = None if ssn.compat.leaving_pods else _crowded(ssn, job)
     if crowded is None:

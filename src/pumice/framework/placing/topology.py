@@ -95,23 +95,23 @@ class Domains:
 
     @property
     def offered(self) -> Ints:
-        """What the nodes of each hyper-node offer, per resource."""
+        """The offers of the nodes of each hyper-node, per resource."""
         table = self._table
         if len(self._offered) != table.width:
             self._offered = self.total(table.allocatable[:, : table.size])
         return self._offered
 
     def idle(self) -> Ints:
-        """What is idle in each hyper-node, per resource."""
+        """The idle amounts of each hyper-node, per resource."""
         return self.total(self._table.idle[:, : self._table.size])
 
     def future_idle(self) -> Ints:
-        """What will be idle once what is being released is gone, per resource."""
+        """The idle amounts after all releases, per resource."""
         t, n = self._table, self._table.size
         return self.total(t.idle[:, :n] + t.releasing[:, :n] - t.pipelined[:, :n])
 
     def load(self) -> Ints:
-        """What is in use or promised in each hyper-node, less what this session evicted, per resource."""
+        """The used and promised amounts of each hyper-node, less evictions of this session, per resource."""
         table = self._table
         size, now = table.size, table.touched.position
         if self._load is not None and len(self._rows) == table.width:
@@ -340,7 +340,7 @@ class _Placing:
     ) -> None:
         self._ssn, self._queue, self._job, self._remember, self._tree = ssn, queue, job, remember, tree
         self._required = required
-        """What the job needs, where that is decided once; a sub-job that fails is then left out for the cycle."""
+        """The needs of the job, if they are decided once; a sub-job that fails is then left out for the cycle."""
         self._whole = None if job.policies else job.whole()
         self._compares = False
         """Does it matter how good a hyper-node is for a sub-job: are several tried for the job?"""
@@ -378,8 +378,7 @@ class _Placing:
     def _ranked(self, group: Sequence[TopologyDomain]) -> Iterator[TopologyDomain] | None:
         """The hyper-nodes of a group, best first, where that is known before anything is placed; None where not.
 
-        It is known of a job that is one whole, if each hyper-node would be used as such: then its score does not depend
-        on how the tasks are placed in it.
+        If each hyper-node would be used as a whole, the score does not depend on how the tasks are placed in it.
         """
         whole = self._whole
         if whole is None or len(group) == 1:

@@ -1,4 +1,4 @@
-"""What is to be placed of a job, and placing it task by task or, where answers allow it, many at once."""
+"""The tasks of a job to place, and placing them one by one or, if answers allow it, many at once."""
 
 from __future__ import annotations
 
@@ -334,7 +334,7 @@ def place_in_sets(
 ) -> Statement | None:
     """As `place_tasks`, in the first that will do of the sets into which plugins split the nodes.
 
-    Who has what it needs already gets more in the first in which there is room.
+    A job that has its minimum already gets more in the first one with room.
     """
     if not ssn.anybody(t.SUBSET_NODES):
         return place_tasks(ssn, queue, job, sub_job, tasks, remember, domain)

@@ -1,4 +1,4 @@
-"""What a plugin hands over: callbacks with what they declare, and handlers that are told of placements.
+"""The registrations of a plugin: callbacks with their declarations, and handlers of placements.
 
 A function's parameters are matched to the forms of its point here.
 """

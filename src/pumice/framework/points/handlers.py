@@ -1,6 +1,6 @@
-"""What plugins are told in a session: placements and their undoing; and what they prepare and carry out for binds.
+"""The events for plugins in a session: placements and their undoing; and their part in binds.
 
-Handlers track; only ``event.err`` objects. What one of them does wrong stays its own.
+Handlers track; only ``event.err`` objects. A failure of one of them stays its own.
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ _UNADMITTED: Final = ("", JobPhase.PENDING)
 
 # -- the order ------------------------------------------------------------------------------------------------------
 class PendingQueue:
-    """Waiting jobs by queue and group, in order. Valid for one *signature*: who gives sort keys, for which state."""
+    """Waiting jobs by queue and group, in order. Valid for one *signature*: the plugins with sort keys, and the
+    state."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Hashable, list[Entry]]] = {}
@@ -123,9 +124,10 @@ def waits_for_admission(job: Job) -> bool:
 
 
 def group_of(job: Job) -> Hashable:
-    """What makes waiting jobs unschedulable together: the class of all their waiting tasks, and how many they need.
+    """The key of jobs that are unschedulable together: the class of all their pending tasks, and the number that they
+    need.
 
-    Of a job of several classes, or with sub-jobs or a topology, its UID: a group of its own.
+    A job with several classes, sub-jobs or a topology has its UID as key: a group of its own.
     """
     first: Task | None = None
     for task in job.with_status(S.PENDING).values():
@@ -267,7 +269,7 @@ def forget_unadmitted(ssn: Session) -> None:
 
 # -- the verdict of a group -----------------------------------------------------------------------------------------
 class Cause(Enum):
-    """What makes a group unschedulable."""
+    """The cause of a group's verdict."""
 
     NODES = "nodes"
     """Its class fits no node."""
@@ -296,7 +298,7 @@ class QueueDenied(FitError):
 
     @property
     def text(self) -> str:
-        """What the queue said."""
+        """The answer of the queue."""
         return self._refusal.text
 
     def __str__(self) -> str:

@@ -122,14 +122,14 @@ def refusal_for(ssn: Session, job: Job) -> str:
 
 
 def _code(standing: list[RefusedWrite]) -> ReasonCode:
-    """What stands in the way of the job, the worst first."""
+    """The obstacles of the job, the worst first."""
     if any(no.failed for no in standing):
         return ReasonCode.SET_ASIDE
     return ReasonCode.BIND_REFUSED if any(no.bind for no in standing) else ReasonCode.PLAN_REFUSED
 
 
 def _text(standing: list[RefusedWrite]) -> str:
-    """What was refused, each reason once; it says the same as long as the same writes are refused."""
+    """The refusals, each reason once; equal as long as the same writes are refused."""
     if failed := [no.message for no in standing if no.failed]:
         return failed[0]
     told: dict[tuple[bool, str], list[RefusedWrite]] = {}

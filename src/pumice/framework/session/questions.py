@@ -444,7 +444,8 @@ class Questions:
     def victim_keys(
         self, point: Point[[Task, Sequence[Task]], Any, list[Task] | None]
     ) -> list[tuple[str, Callable[[Job], Hashable], Callable[[Task, Task], bool]]]:
-        """What plugins of the deciding tier declared: (plugin, key of a job, may the second task go for the first?)."""
+        """The declarations of plugins of the deciding tier: (plugin, key of a job, may the second task go for the
+        first?)."""
         tiers = self.chain(point.name)
         if not tiers or self.rule_of(point) is not point.rule:
             return []

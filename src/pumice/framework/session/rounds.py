@@ -3,9 +3,10 @@
 Rounds of evictions: jobs that are evicted for each other in turn lose work and win nothing.
 
 A job that lately lost a place to another does not get one back from it by an eviction, nor from the job that the other
-one lost its place to, over any number of jobs. It waits as if those could not be evicted (`not_back_from`). That is
-valid for some minutes, and for twice as long each time that a round is closed later all the same. So evictions in turn
-become rare, whatever victims plugins permit. Both is told: that somebody is spared for it, and that a round was closed.
+one lost its place to, over any number of jobs. It waits as if those could not be evicted (`not_back_from`). The pause
+is valid for some minutes, and for twice as long each time that a round is closed later all the same. So evictions in
+turn become rare, whatever victims plugins permit. Both is told: that somebody is spared for it, and that a round was
+closed.
 
 Lost surplus: a job whose surplus is evicted for ever new jobs, and placed again in between, loses work although no
 round closes. After four such losses within an hour, no more than the minimum of the job is placed for 10 minutes

@@ -57,10 +57,10 @@ class Shard:
 class Session(Registration, Questions):
     """One scheduling session.
 
-    A plugin sees the cluster, registers, and may ask every point by its name. What actions need beside that stands in
-    parts of their own: `orders` (who goes first), `search` (where to), `outcome` (what was decided, and why not more).
-    Built by hand without tiers, every registration counts as one enabled tier in order: open a plugin on it with
-    `open_plugin` and ask (``ssn.predicate(task, node)``, ``ssn.job_ready(job)``).
+    A plugin sees the cluster, registers, and may ask every point by its name. The other needs of actions are in parts
+    of their own: `orders` (the order of jobs), `search` (nodes), `outcome` (decisions, and reasons). Built by hand
+    without tiers, every registration counts as one enabled tier in order: open a plugin on it with `open_plugin` and
+    ask (``ssn.predicate(task, node)``, ``ssn.job_ready(job)``).
     """
 
     def __new__(cls, *_: Any, ours: bool = False, **__: Any) -> Session:
@@ -83,8 +83,8 @@ class Session(Registration, Questions):
         tells: bool = True,
         ours: bool = False,
     ) -> None:
-        """*thorough*: everybody who waits is looked at, also who is known to wait in vain. *tells*: jobs that change
-        are told of; nobody asks that in a dry cycle.
+        """*thorough*: every pending job is looked at, also those that are known to wait in vain. *tells*: jobs that
+        change are told of; nobody asks that in a dry cycle.
         """
         self.state = state
         self.compat = compat
@@ -128,7 +128,7 @@ class Session(Registration, Questions):
 
     @cached_property
     def budgets(self) -> Budgets:
-        """Whom disruption budgets let go, counted along the plans of this session."""
+        """The pods that disruption budgets permit, counted along the plans of this session."""
         return Budgets(self.state, as_volcano=self.compat.disruption_budgets, kept=self.runtime.kept)
 
     def _make_failures(self) -> Failures:
@@ -152,7 +152,7 @@ class Session(Registration, Questions):
 
     @property
     def total(self) -> Resources:
-        """What all nodes offer."""
+        """The amounts that all nodes offer."""
         return self.state.total_resources()
 
     @property
@@ -170,7 +170,7 @@ class Session(Registration, Questions):
 
     @property
     def errors(self) -> list[PluginError]:
-        """What went wrong in plugins."""
+        """The failures of plugins."""
         return self.failures.errors
 
     def action_arguments(self, action: str) -> Arguments:
@@ -235,7 +235,7 @@ class Session(Registration, Questions):
 
     @property
     def memory(self) -> dict[str, Any]:
-        """What the plugin being opened (or asked at close) keeps between sessions.
+        """The memory of the plugin being opened (or asked at close).
 
         A plugin of yours that asks for it is run in every cycle: it may count them.
         """
@@ -245,7 +245,7 @@ class Session(Registration, Questions):
         return self.memory_of(self._opening)
 
     def memory_of(self, plugin: str) -> dict[str, Any]:
-        """What a plugin keeps between sessions."""
+        """The memory of a plugin between sessions."""
         return self.runtime.memory.setdefault(plugin, {})
 
     def wake_at(self, time: float) -> None:
@@ -470,7 +470,7 @@ class Session(Registration, Questions):
 
     # -- deciding ---------------------------------------------------------------------------------------------------
     def view(self, make: Callable[[Session], V]) -> V:
-        """What *make* makes of this session, made once: another way to look at the cluster, shared by who needs it."""
+        """The object that *make* makes of this session, made once: another view of the cluster, shared by its users."""
         if make not in self._views:
             self._views[make] = make(self)
         found: V = self._views[make]
@@ -483,7 +483,7 @@ class Session(Registration, Questions):
     def reopen_best_effort(self) -> None:
         """Take back committed promises to tasks that ask for nothing: backfill finds them a place now.
 
-        Where somebody was evicted for the task, the promise stands.
+        If a pod was evicted for the task, the promise stands.
         """
         kept = holds(self)
         promises = self.outcome.promises
@@ -496,9 +496,9 @@ class Session(Registration, Questions):
 
 
 class HelpfulSession(Session):
-    """A session in which others than we ask: who asks for a name that it lacks is told which was perhaps meant.
+    """A session for plugins other than ours: for a missing attribute the error names a near one.
 
-    Of a class that says so every attribute is read at a fifth of the speed, so that ours do without.
+    Every attribute of such a class is read at a fifth of the speed, so ours do without.
     """
 
     if not TYPE_CHECKING:  # a type checker should find these names missing

@@ -86,7 +86,7 @@ def _by_index(fn: Callable[..., Any], world: Callable[[], KaiWorld]) -> Callable
 
 T = TypeVar("T")
 ClaimKeys: TypeAlias = tuple[Callable[[QueueView, Amounts, Amounts], Any], Callable[[QueueView, QueueView], int]]
-"""Of two claims with different keys the smaller one goes first; else the verdict on their queues decides.
+"""The smaller one of two claims with different keys goes first; else the verdict on their queues decides.
 
 A key is made of the queue, what its job asks for, and what its victims hold.
 """

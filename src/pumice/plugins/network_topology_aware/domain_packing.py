@@ -21,7 +21,7 @@ class Packing:
         self._weights: Mapping[int, int] = {dim(name): w for name, w in weights.items()}
 
     def counted(self, request: Mapping[int, int]) -> list[tuple[int, int, int]]:
-        """What counts of a request: resource, amount and weight."""
+        """The counted parts of a request: resource, amount and weight."""
         return [(d, v, self._weights[d]) for d, v in sorted(request.items()) if v and d in self._weights]
 
     def scores(self, domains: Domains, request: Mapping[int, int]) -> Floats:
@@ -43,7 +43,7 @@ class Packing:
 
 
 class KeptScores:
-    """What `Packing.scores` says of one request, as a list that follows what changes in the hyper-nodes."""
+    """The result of `Packing.scores` for one request, as a list that follows changes in the hyper-nodes."""
 
     def __init__(self, packing: Packing, domains: Domains, request: Mapping[int, int]) -> None:
         self._packing, self._domains, self._request = packing, domains, request
@@ -89,7 +89,7 @@ def packed_rows(packing: Packing, domains: Domains, task: Task, fading: float) -
 
 
 def request_of(tasks: Iterable[Task]) -> dict[int, int]:
-    """What tasks ask for together."""
+    """The sum of the tasks' requests."""
     total: dict[int, int] = {}
     for task in tasks:
         for d, v in task.klass.items:

@@ -36,7 +36,7 @@ Gradient = list[list[TopologyDomain]]
 _MOST_KEPT: Final = 64
 """Requests for which it is known how full they make the hyper-nodes."""
 _PACKED, _CLOSE, _CONFINED = 1, 2, 4
-"""What is asked about a task: how full hyper-nodes get, what is close to its like, where it may be at all."""
+"""The questions about a task: how full hyper-nodes get, which nodes are close to its job, and which are permitted."""
 
 
 class NetworkTopologyAware(Plugin):
@@ -106,7 +106,7 @@ class NetworkTopologyAware(Plugin):
 
     @property
     def _domains(self) -> Domains:
-        """What there is in each hyper-node; the tree is that of the session."""
+        """The amounts in each hyper-node; the tree is that of the session."""
         if self._sums is None:
             self._sums = domains_of(self._ssn)
         return self._sums
@@ -218,7 +218,7 @@ class NetworkTopologyAware(Plugin):
 
     # -- which node ---------------------------------------------------------------------------------------------------
     def _kind(self, task: Task) -> int:
-        """What is asked about a task, as flags: it decides which answers its class shares."""
+        """The questions about a task, as flags: they are the key of answers that its class shares."""
         job, tree = task.job, self._tree
         if job is None or not job.has_topology:
             return self._others

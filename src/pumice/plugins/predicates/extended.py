@@ -156,10 +156,10 @@ def _amounts(container: Container) -> Iterator[tuple[str, int]]:
 
 
 def _requests(spec: PodSpec, name: str, class_name: str) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """What a pod asks for of one resource: requests for devices, and which container uses which of them.
+    """A pod's request for one resource: requests for devices, and the containers that use them.
 
-    A container that runs on has a request of its own. An init container that ends uses the requests of those that
-    start after it; what the largest of them asks for beyond that is one more request, and all of them may use it.
+    A container that runs on has a request of its own. An init container that ends shares its requests with those that
+    start after it. The excess of the largest of them is one more request, which all of them may use.
     """
     containers = _containers(spec)
     ends = [

@@ -35,7 +35,7 @@ class FilterRow(NamedTuple):
 
     name: str
     feature: Feature
-    """What pods of the cluster must use for it to be asked."""
+    """The parts that pods of the cluster must use before it is asked."""
     make: Callable[[Session], SharedFilter]
     kai: bool = True
     """Report whether KAI's dialect asks it too."""
