@@ -38,7 +38,7 @@ class Enqueue(Action):
         admissions = unadmitted_jobs(ssn, group)
         cursors = admissions.cursors()
         queues = ssn.orders.queue_heap(ssn.queues[name] for name in cursors)
-        since: dict[str, QueueCursor] = {}  # the queues of whom somebody was asked since a job was last let in
+        since: dict[str, QueueCursor] = {}  # queues with a question since the last admission
         while queues:
             queue = queues.pop()
             cursor = cursors[queue.name]

@@ -42,7 +42,7 @@ def dashboard(
     plugins_dir: PluginsDirOption = None,
     scheduler_name: WatchedNames = None,
     address: Annotated[
-        str, typer.Option("--address", metavar="HOST:PORT", callback=host_and_port, help="Where the pages are served.")
+        str, typer.Option("--address", metavar="HOST:PORT", callback=host_and_port, help="The address of the pages.")
     ] = "127.0.0.1:8787",
     cert: Annotated[
         str | None, typer.Option("--tls-cert-file", metavar="FILE", help="The certificate of the pages.")

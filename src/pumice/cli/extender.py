@@ -121,7 +121,7 @@ def serve(
 def check(
     url: Annotated[
         str,
-        typer.Argument(metavar="URL", help="Where the extender listens; verbs are appended.", callback=web_address),
+        typer.Argument(metavar="URL", help="The extender's address; verbs are appended.", callback=web_address),
     ],
     dialect: Annotated[str, typer.Option("--dialect", metavar="NAME", help="The dialect to ask in.")] = "documented",
     verb: VerbOption = None,
@@ -159,7 +159,7 @@ def check(
 
 @app.command()
 def record(
-    url: Annotated[str, typer.Argument(metavar="URL", help="Where the extender listens.", callback=web_address)],
+    url: Annotated[str, typer.Argument(metavar="URL", help="The extender's address.", callback=web_address)],
     cassette: CassetteArgument,
     address: AddressOption = "127.0.0.1:8081",
 ) -> None:

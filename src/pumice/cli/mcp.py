@@ -15,7 +15,7 @@ def mcp(
     *,
     scenario: Annotated[
         list[Path] | None,
-        typer.Option("--scenario", metavar="FILE", help="What confs are compared and plans are made on (repeatable)."),
+        typer.Option("--scenario", metavar="FILE", help="Compare confs and make plans on it (repeatable)."),
     ] = None,
     data: DataOption = None,
     place: AnswersPlace,

@@ -176,7 +176,7 @@ Context = Annotated[
 WatchedNames = Annotated[
     list[str] | None,
     typer.Option(
-        "--scheduler-name", metavar="NAME", help="Whose pods are looked at (repeatable); else volcano and pumice."
+        "--scheduler-name", metavar="NAME", help="The scheduler of the pods (repeatable); else volcano and pumice."
     ),
 ]
 WATCHED = ("volcano", "pumice")
@@ -208,7 +208,7 @@ ServerOption = Annotated[
         "--server",
         metavar="URL",
         callback=web_address,
-        help="Where the scheduler answers, if no ConfigMap says it; SSL_CERT_FILE names its CA.",
+        help="The scheduler's address, if no ConfigMap has it; SSL_CERT_FILE names its CA.",
     ),
 ]
 PastOption = Annotated[

@@ -40,7 +40,7 @@ def plugin(
         str | None, typer.Argument(metavar="[NAME]", help="The plugin; of points, the extension point.")
     ] = None,
     directory: Annotated[
-        Path | None, typer.Option("--dir", metavar="DIR", help="Where `new` makes the folder; else here.")
+        Path | None, typer.Option("--dir", metavar="DIR", help="The folder for `new`; else here.")
     ] = None,
     plugins_dir: PluginsDirOption = None,
     output: OutputOption = Output.TABLE,

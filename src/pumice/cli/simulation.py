@@ -56,7 +56,7 @@ StartConfOption = Annotated[
 ]
 SplitOption = Annotated[
     str | None,
-    typer.Option("--split", metavar="TIME", help="Of a trace: play its parts of this length, pair by pair: 7d."),
+    typer.Option("--split", metavar="TIME", help="Play the parts of a trace, each of this length, pair by pair: 7d."),
 ]
 UntilSureOption = Annotated[
     str | None,
@@ -105,7 +105,7 @@ BundleOption = Annotated[
 ]
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", metavar="DIR", help="Where the traces and node lists are that the scenario names."),
+    typer.Option("--data", metavar="DIR", help="The folder of the scenario's traces and node lists."),
 ]
 
 
@@ -276,14 +276,14 @@ def tune(
         typer.Option(
             "--over",
             metavar="NAME=VALUES",
-            help="What is searched: binpack.weight=0..10, sjf@1=on,off, queues.*.weight=1..8 (repeatable); "
+            help="Search these values: binpack.weight=0..10, sjf@1=on,off, queues.*.weight=1..8 (repeatable); "
             "else every number that the conf's plugins read, and the plugins that only rank nodes.",
         ),
     ] = None,
     objectives: Annotated[
         list[str] | None,
         typer.Option(
-            "--improve", metavar="FIGURE", help="What should improve, such as wait.p95; the first must (repeatable)."
+            "--improve", metavar="FIGURE", help="A figure to improve, such as wait.p95; the first must (repeatable)."
         ),
     ] = None,
     runs: Annotated[int, typer.Option("--runs", metavar="N", min=1, help="Runs of candidates in the search.")] = 200,
@@ -293,7 +293,9 @@ def tune(
     ] = None,
     split: Annotated[
         str | None,
-        typer.Option("--split", metavar="TIME", help="Of a trace: parts of this length; later ones are held out."),
+        typer.Option(
+            "--split", metavar="TIME", help="Split a trace into parts of this length; later ones are held out."
+        ),
     ] = None,
     queue_loss: Annotated[
         str,

@@ -215,7 +215,7 @@ class _Reader:
                 self.errors.append(TreeError("duplicate-key", message, join(path, key), position))
                 continue
             entries[key] = ConfEntry(value, position)
-        return {**merged, **entries}  # what is written beats what is merged in
+        return {**merged, **entries}  # a written value wins over a merged one
 
     def _merge(self, merged: dict[str, ConfEntry], tree: Tree, path: str) -> None:
         for table in tree.items if isinstance(tree, Sequence) else (tree,):

@@ -228,7 +228,7 @@ class Simulation:
             if following is None or following > setting.horizon_s:
                 break
             if not self._arriving and not self.controller.jobs and self.controller.submitted:
-                break  # what is left are faults, with nobody there to suffer from them
+                break  # only faults are left, and no job is there for them
             if self._is_measured(following):
                 self._ended = True
                 break

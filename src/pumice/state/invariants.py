@@ -15,7 +15,7 @@ from pumice.state.cluster import ClusterState
 
 S = TaskStatus
 
-# What counts where, said a second time: a check against the ledger's own table would find nothing.
+# The counts of each status, written a second time: a check against the ledger's own table would find nothing.
 _NODE: Final = {
     "idle": dict.fromkeys((S.ALLOCATED, S.BINDING, S.BOUND, S.RUNNING, S.RELEASING, S.UNKNOWN), -1),
     "used": dict.fromkeys((S.ALLOCATED, S.BINDING, S.BOUND, S.RUNNING, S.RELEASING, S.UNKNOWN), 1),

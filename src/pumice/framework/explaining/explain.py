@@ -158,7 +158,7 @@ def _limits(job: Job, refusal: Refusal) -> list[Limit]:
 def _by_nodes(ssn: Session, failed: FailedTask, never: bool, out: Explanation) -> None:
     out.task, out.wants = failed.task.key, written(failed.task.klass.items)
     out.room_for = failed.placed
-    if not ssn.search.by_rows:  # nobody here can say more of nodes than who looked at them said
+    if not ssn.search.by_rows:  # the plugin that looked at the nodes has said all
         out.reasons = [NodeReason(r.text, r.plugin, n, None) for r, n in failed.error.reasons()]
         return
     nodes = Nodes(ssn, failed.task, failed.error)

@@ -732,7 +732,7 @@ POINTS: Final[Mapping[str, Point[..., Any, Any]]] = {
 BATCHED: Final = frozenset({BATCH_PREDICATE.name, BATCH_NODE_ORDER.name})
 """Points at which a plugin may register several callbacks beside each other."""
 
-# What a callback declares beside its answer: small points of their own.
+# Hints of a callback: small points of their own.
 MAX_TASKS = ALLOCATABLE.hint("max_tasks", LEAST, sys.maxsize)
 ENQUEUE_KEY = JOB_ENQUEUEABLE.hint("key", ALL_KEYS, ())
 PREEMPTIVE_KEY = PREEMPTIVE.hint("key", ALL_KEYS, ())

@@ -444,7 +444,7 @@ class Session(Registration, Questions):
     def break_off(self) -> None:
         """Close the plugins of a cycle that failed; what it did to tasks is for the caller to take back."""
         self.close_plugins()
-        self.state.changed_jobs.update(self._told)  # nobody is told: that is for the next session
+        self.state.changed_jobs.update(self._told)  # no handler is told: the next session tells them
 
     def undo(self) -> None:
         """Take back what was not committed, and end the session in the state. Nothing is left half applied."""

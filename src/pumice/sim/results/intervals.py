@@ -88,7 +88,7 @@ def ratio_interval(before: Sequence[float], after: Sequence[float], alpha: float
     u, v = first / base, second / other
     members, counts = _subsets(count), _resamples(count)
     with np.errstate(divide="ignore", invalid="ignore"):
-        # A subset in which the base never waited has an infinite ratio; one in which both never did tells nothing.
+        # A subset in which the base never waited has an infinite ratio; if neither side waited, it tells nothing.
         logs = np.log(_sums(members, v) / _sums(members, u)) + estimate
         typical = _cut(np.nan_to_num(logs, nan=estimate, posinf=math.inf, neginf=-math.inf), alpha)
         mean_u, mean_v = _sums(counts, u) / count, _sums(counts, v) / count
