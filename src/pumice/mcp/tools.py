@@ -178,7 +178,7 @@ async def _fit(tools: Tools, asked: ManifestArguments) -> Any:
 
 async def _when(tools: Tools, asked: StartArguments) -> Any:
     if bool(asked.job) == bool(asked.manifest):
-        raise InvalidInput("give job for a submitted job, or manifest for another one")
+        raise InvalidInput("give one of the two: job for a submitted job, or manifest for another one")
     if asked.job:
         namespace = tools.knowledge.namespace(asked.job, asked.namespace)
         return await tools.knowledge.ask(questions.WHEN, questions.AboutJob(namespace, asked.job))

@@ -63,6 +63,11 @@ class Session(Registration, Questions):
     ask (``ssn.predicate(task, node)``, ``ssn.job_ready(job)``).
     """
 
+    metrics: Metrics
+    """The figures that plugins publish."""
+    warnings: list[str]
+    """Notes for authors of plugins."""
+
     def __new__(cls, *_: Any, ours: bool = False, **__: Any) -> Session:
         """*ours*: only what comes with Pumice asks in this session."""
         return object.__new__(cls if ours or cls is not Session else HelpfulSession)
@@ -102,7 +107,7 @@ class Session(Registration, Questions):
         self.forgot_turns = False
         """Was what is remembered of evictions gone through in this cycle?"""
         self.timings: dict[tuple[str, str], float] = {}
-        self.warnings: list[str] = []
+        self.warnings = []
         self.metrics = Metrics(self.runtime.metered)
         self.failures = self._make_failures()
         self.handlers = Handlers(self.failures, state, raising_objects=compat.raising_handlers)
