@@ -75,6 +75,30 @@ def tokens_of(source: str) -> int:
     return found
 
 
+def code_lines_of(sources: Iterable[str]) -> int:
+    """Count the lines of modules that hold code: without blank lines, comments, docstrings and imports."""
+    total = 0
+    for source in sources:
+        tree, lines = ast.parse(source), set[int]()
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type not in _NO_CODE:
+                lines.update(range(token.start[0], token.end[0] + 1))
+        for statement in ast.walk(tree):
+            constant = statement.value if isinstance(statement, ast.Expr) else None
+            text = isinstance(constant, ast.Constant) and isinstance(constant.value, str)
+            if isinstance(statement, (ast.Import, ast.ImportFrom)) or (isinstance(statement, ast.Expr) and text):
+                lines.difference_update(range(statement.lineno, (statement.end_lineno or 0) + 1))
+        total += len(lines)
+    return total
+
+
+def plugin_sources(name: str) -> list[str]:
+    """The modules of a built-in plugin: one module, or a package of them."""
+    folder = SOURCE / "plugins" / name
+    paths = sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+    return [path.read_text(encoding="utf-8") for path in paths]
+
+
 def sizes_of(root: Path) -> list[Size]:
     """Count the code of each package of a source tree, and of the modules beside them."""
     found: dict[str, Size] = {}

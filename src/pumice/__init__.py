@@ -10,9 +10,13 @@ if TYPE_CHECKING:
     from pumice.engine.scope import SKIP, Scope, scope
     from pumice.engine.views import same_class
     from pumice.errors import InvalidInput, PluginError, PluginLoadError, PumiceError
+    from pumice.framework import quota
     from pumice.framework.plugin import Action, Argument, ArgumentMap, Arguments, Event, EventHandler, Plugin
     from pumice.framework.registry import register_plugin_builder
+    from pumice.framework.run_times import declared_run_time
     from pumice.framework.session.session import Session
+    from pumice.model import keys
+    from pumice.model.codes import ReasonCode
     from pumice.model.job import Job, SubJob
     from pumice.model.node import Node
     from pumice.model.queue import Queue
@@ -41,6 +45,7 @@ __all__ = [
     "PluginLoadError",
     "PumiceError",
     "Queue",
+    "ReasonCode",
     "Resources",
     "Scope",
     "Session",
@@ -51,7 +56,10 @@ __all__ = [
     "TaskStatus",
     "Unfit",
     "Verdict",
+    "declared_run_time",
+    "keys",
     "plan",
+    "quota",
     "read_scenario",
     "reason_id",
     "register_plugin_builder",
@@ -71,6 +79,10 @@ _HOME = {
     "pumice.framework.plugin": ("Action", "Argument", "ArgumentMap", "Arguments", "Event", "EventHandler", "Plugin"),
     "pumice.framework.registry": ("register_plugin_builder",),
     "pumice.framework.session.session": ("Session",),
+    "pumice.framework.quota": ("quota",),
+    "pumice.framework.run_times": ("declared_run_time",),
+    "pumice.model.codes": ("ReasonCode",),
+    "pumice.model.keys": ("keys",),
     "pumice.model.job": ("Job", "SubJob"),
     "pumice.model.node": ("Node",),
     "pumice.model.queue": ("Queue",),
@@ -89,7 +101,8 @@ def __getattr__(name: str) -> Any:
     """Public names are imported when first used, so that importing one small part of pumice costs only that part."""
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'pumice' has no attribute {name!r}; it has {', '.join(__all__)}")
-    value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    module = import_module(_MODULE_OF[name])
+    value = globals()[name] = getattr(module, name, module)  # `keys` and `quota` are modules
     return value
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from size import Size, sizes_of, table, tokens_of, total_of, traced, walks
+import pytest
+from size import Size, code_lines_of, plugin_sources, sizes_of, table, tokens_of, total_of, traced, walks
 
+import pumice
 from pumice.model.status import TaskStatus
 
 SHORT = "x = 1\n"
@@ -34,6 +36,21 @@ def test_comments_docstrings_and_line_ends_are_no_tokens() -> None:
 
 def test_a_docstring_of_an_attribute_is_none_either() -> None:
     assert tokens_of('class A:\n    x: int\n    """Its size."""\n') == 6
+
+
+def test_lines_of_code_are_without_blank_lines_comments_docstrings_and_imports() -> None:
+    assert code_lines_of([SHORT]) == 1
+    assert code_lines_of([LONG]) == 6
+    assert code_lines_of([LONG, "import os\nfrom sys import (\n    path,\n)\n\n# alone\nx = 1\n"]) == 7
+
+
+@pytest.mark.parametrize(("plugin", "most"), {"binpack": 60, "gang": 150}.items())
+def test_plugins_that_teach_stay_short(plugin: str, most: int) -> None:
+    assert 0 < code_lines_of(plugin_sources(plugin)) <= most
+
+
+def test_there_are_at_most_forty_public_names() -> None:
+    assert len(pumice.__all__) <= 40
 
 
 def test_packages_are_counted_apart_and_added_up(tmp_path: Path) -> None:

@@ -47,8 +47,15 @@ def asked_lines(klass: TaskClass) -> tuple[slice | npt.NDArray[np.intp], Ints]:
     return known
 
 
+def _dim(name: str | int) -> int | None:
+    return known_dim(name) if isinstance(name, str) else name
+
+
 class Columns:
-    """One ledger of the rows: ``rows.idle["cpu"]`` (ledger units) or ``rows.idle[dim]``."""
+    """One ledger of the rows: ``rows.idle["cpu"]`` (ledger units) or ``rows.idle[dim]``.
+
+    Several names, ``rows.idle["cpu", "memory"]``, give a line for each.
+    """
 
     __slots__ = ("_index", "_matrix", "_rows", "_sign")
 
@@ -56,8 +63,14 @@ class Columns:
         self._rows, self._sign = rows, sign
         self._matrix, self._index = part
 
-    def __getitem__(self, name: str | int) -> Ints:
-        d = known_dim(name) if isinstance(name, str) else name
+    def __getitem__(self, name: str | int | tuple[str | int, ...]) -> Ints:
+        if isinstance(name, tuple):
+            dims = tuple([-1 if (d := _dim(n)) is None else d for n in name])
+            if self._rows._extra is None and dims and min(dims) >= 0 and max(dims) < len(self._matrix):
+                lines = self._matrix[lines_of(dims)]
+                return lines if self._index is None else lines.take(self._index, axis=1)
+            return np.array([self[n] for n in name], dtype=np.int64).reshape(len(name), len(self._rows))
+        d = _dim(name)
         if d is None or d >= len(self._matrix):
             return np.zeros(len(self._rows), dtype=np.int64)
         column = self._matrix[d]
@@ -86,6 +99,12 @@ class LabelColumns:
         code = values.get(value)
         taken = self._rows._take(codes)
         return taken == code if code is not None else np.zeros(len(taken), dtype=np.bool_)
+
+    def apply(self, key: str, judge: Callable[[str | None], float]) -> npt.NDArray[Any]:
+        """Per row: what *judge* says of the label's value, None without one. It is asked once for each value."""
+        codes, values = self._rows._table.label(key)
+        judged: npt.NDArray[Any] = np.array([judge(None), *map(judge, values)])
+        return judged[self._rows._take(codes)]
 
     def has(self, key: str) -> Bools:
         """Per row: is the label there?"""
@@ -188,6 +207,10 @@ class NodeRows:
     @property
     def allocatable(self) -> Columns:
         return Columns(self, self._part(self._table.allocatable), 0)
+
+    @property
+    def capacity(self) -> Columns:
+        return Columns(self, self._part(self._table.capacity), 0)
 
     def future_idle(self, d: int) -> Ints:
         """Free once what is being released is gone, less what is promised."""

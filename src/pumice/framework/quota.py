@@ -8,25 +8,65 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import lru_cache
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pumice.framework.metrics import Metrics, Series
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
+from pumice.model.job import Job
 from pumice.model.limit import Bound, Limit, limit
 from pumice.model.queue import Queue
 from pumice.model.reason import Verdict, reject
-from pumice.model.resources import CPU, MEMORY, PODS, TOLERANCE, Number, dim_name, unit_of
+from pumice.model.resources import CPU, MEMORY, PODS, TOLERANCE, Number, dim_count, dim_name, unit_of
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
+
+if TYPE_CHECKING:
+    from pumice.framework.session.session import Session
+
+__all__ = [
+    "CPU",
+    "MEMORY",
+    "PODS",
+    "TOLERANCE",
+    "UNLIMITED",
+    "Admission",
+    "Bound",
+    "BoundOf",
+    "Items",
+    "Ledger",
+    "Limit",
+    "Number",
+    "added",
+    "added_up",
+    "capability_of",
+    "dim_count",
+    "fits",
+    "fits_beside",
+    "insufficient",
+    "is_below",
+    "is_open",
+    "just_placed",
+    "lacking",
+    "largest_share",
+    "limit",
+    "not_open",
+    "publish",
+    "published",
+    "queue_notes",
+    "room",
+    "summed",
+    "within",
+]
 
 Ledger: TypeAlias = Mapping[int, Number]
 Items: TypeAlias = Iterable[tuple[int, Number]]
 BoundOf: TypeAlias = Callable[[int], tuple[Bound, str]]
 """Dimension -> the rule that sets the limit, and the figures behind it."""
 
+_PREEMPTING: Final = frozenset({"preempt", "gangpreempt"})
 UNLIMITED = sys.maxsize
 """As much room as anybody can ask for."""
 
@@ -214,3 +254,48 @@ def published(
             resource = "cpu" if name == cpu else "memory" if name == memory else dict(labels)["resource"]
             found[resource] = value / unit_of(resource)
     return dict(sorted(found.items()))
+
+
+class Admission:
+    """What was promised to jobs that were let in, and what a job could take from lesser ones, in one session.
+
+    A job that was let in and fits nowhere does not keep others out: what it waits for counts no longer, until it has
+    a place. And where an action preempts, a job may be let in for what it could take: else the pods for which room
+    would be made are never there.
+    """
+
+    def __init__(self, ssn: Session) -> None:
+        self._ssn = ssn
+        self._locks = ssn.compat.lasting_admission
+        self._preempts = not _PREEMPTING.isdisjoint(ssn.actions) and not ssn.compat.blind_admission
+        self._lesser: dict[tuple[str, int], dict[int, Number]] = {}
+        self._at = -1
+
+    def promises(self, queue: Queue) -> list[tuple[Ledger, int]]:
+        """What jobs of a queue that were let in have still to get, in parts that count so many times."""
+        known = (queue.inqueue.amounts, 1)
+        return [known] if self._locks else [known, (queue.in_vain.amounts, -1)]
+
+    def promised(self, queue: Queue) -> dict[int, Number]:
+        """The same in one."""
+        return added_up(self.promises(queue))
+
+    def for_the_taking(self, job: Job) -> dict[int, Number]:
+        """What preemptible jobs of less priority hold in the job's queue; nothing where nobody preempts."""
+        if not self._preempts:
+            return {}
+        table = self._ssn.state.table
+        if self._at != table.touched.position:
+            self._lesser, self._at = {}, table.touched.position
+        key = (job.queue, job.priority)
+        known = self._lesser.get(key)
+        if known is None:
+            known = self._lesser[key] = {}
+            for other in self._ssn.queues[job.queue].jobs.values():
+                if other.priority < job.priority and other.held.amounts and other.preemptible:
+                    added(known, other.held.amounts.items())
+        return known
+
+    def kind(self, job: Job) -> Hashable:
+        """What of a job decides what it could take."""
+        return (job.queue, job.priority) if self._preempts else None

@@ -48,8 +48,12 @@ MOST_REASONS: Final = 65_536
 _MORE: Final = "refused it, for a reason that is not told: too many different ones are remembered"
 
 
-def reason_id(plugin: str, text: str, code: Code = Code.UNSCHEDULABLE) -> int:
-    """A reason as a number above 0, interned for the life of the process; 0 (`FITS`) means no objection."""
+def reason_id(plugin: str, text: str, code: Code = Code.UNSCHEDULABLE, *, unresolvable: bool = False) -> int:
+    """A reason as a number above 0, interned for the life of the process; 0 (`FITS`) means no objection.
+
+    *unresolvable*: no eviction helps.
+    """
+    code = Code.UNRESOLVABLE if unresolvable else code
     reason = Reason(plugin, text, code)
     known = _INDEX.get(reason)
     if known is not None:

@@ -291,6 +291,11 @@ class Resources:
             return held
         return held // per if held % per == 0 else held / per
 
+    def amount(self, name: str) -> Number:
+        """The amount in ledger units, as `NodeRows` counts: thousandths of cores, bytes, thousandths of devices."""
+        dimension = known_dim(name)
+        return 0 if dimension is None else self._values.get(dimension, 0)
+
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and known_dim(name) in self._values
 

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from pumice.framework.plugin import Plugin
-from pumice.framework.session.outcome import FitErrors, Outcome
-from pumice.framework.session.problems import refusal_for
-from pumice.framework.session.session import Session
-from pumice.model.codes import ReasonCode
-from pumice.model.job import Job, SubJob
-from pumice.model.reason import PASS, Verdict, reject
-from pumice.model.status import TaskStatus
-from pumice.model.task import Task
+from pumice import Job, Plugin, ReasonCode, Session, SubJob, Task, TaskStatus, Verdict, reject
 
 S = TaskStatus
 _PENDING = int(S.PENDING)
@@ -28,7 +20,7 @@ class Gang(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         self._heeds_unfit = not ssn.compat.best_effort_gangs
-        self._look_at(ssn.outcome)
+        self._look_at(ssn)
         self._roles_matter = not ssn.compat.role_minimums
         self._smallest = 1 if ssn.compat.gang_of_one else 2
         self._halves = ssn.compat.half_sub_groups
@@ -44,10 +36,10 @@ class Gang(Plugin):
         ssn.add_reclaimable_fn(self.name, self._spare)
         ssn.add_unified_evictable_fn(self.name, _everyone)
 
-    def _look_at(self, outcome: Outcome) -> None:
-        self._fit_errors = outcome.fit_errors if self._heeds_unfit else FitErrors()
+    def _look_at(self, ssn: Session) -> None:
+        self._unfit: Mapping[str, Mapping[str, object]] = ssn.outcome.fit_errors if self._heeds_unfit else {}
 
-    def _valid(self, job: Job) -> Verdict:
+    def _valid(self, job: Job) -> Verdict | bool:
         if job.role_minimums and not job.roles_valid():
             text = "Not enough valid pods of each task for gang-scheduling"
             advice = "the pods that its roles need, or smaller minTaskMember"
@@ -62,9 +54,9 @@ class Gang(Plugin):
             text = f"Not enough valid tasks for gang-scheduling, valid: {valid}, min: {job.min_available}"
             advice = f"{missing} more pod{'' if missing == 1 else 's'}, or a smaller minMember"
             return reject(text, ReasonCode.NOT_ENOUGH_TASKS, advice=advice)
-        return PASS
+        return True
 
-    def _ready(self, job: Job) -> Verdict:
+    def _ready(self, job: Job) -> Verdict | bool:
         """Have enough tasks a place? Waiting ones that ask for nothing count, until one is found to fit nowhere."""
         unplaceable = self._unplaceable(job) if job.pending_best_effort_count else []
         if job.ready_count + job.pending_best_effort_count - len(unplaceable) < job.min_available:
@@ -73,11 +65,11 @@ class Gang(Plugin):
             return reject("a role has fewer tasks with a place than its minimum")
         if job.policies and not job.sub_jobs_ready():
             return reject("too few sub-groups have a place")
-        return PASS
+        return True
 
     def _unplaceable(self, job: Job) -> list[Task]:
         """Waiting tasks that ask for nothing and were found to fit nowhere."""
-        failed = self._fit_errors.get(job.uid, {})
+        failed = self._unfit.get(job.uid, {})
         return [t for t in job.with_status(S.PENDING).values() if t.best_effort and t.uid in failed]
 
     def _pipelined(self, job: Job) -> int:
@@ -120,7 +112,7 @@ class Gang(Plugin):
 
     def on_session_close(self, ssn: Session) -> None:
         """Say on every PodGroup that changed whether its gang has a place."""
-        self._look_at(ssn.outcome)  # the last one is that of another session, where none was opened for this
+        self._look_at(ssn)  # the last one is that of another session, where none was opened for this
         alike: dict[tuple[object, ...], str] = {}
         tell = ssn.outcome.set_condition
         for job in ssn.changed_jobs():
@@ -158,7 +150,7 @@ class Gang(Plugin):
                 told = f". Origin reason is {named[0][0]}: {named[0][1]}"
             missing = f"{job.min_available - ready}/{len(job.tasks)} tasks in gang unschedulable"
             text = alike[key] = f"{missing}: {_standing(counts, job.min_available)}{told}"
-        refused = refusal_for(ssn, job)
+        refused = ssn.outcome.refused_write(job)
         return f"{text}. No room was made: {refused}" if refused else text
 
 

@@ -10,22 +10,20 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.rows import NodeRows
-from pumice.engine.scope import SKIP, Scope
-from pumice.engine.views import of_labels
-from pumice.errors import InvalidInput
-from pumice.framework.arguments import Argument
-from pumice.framework.plugin import Plugin
-from pumice.framework.points.callback import EventHandler
-from pumice.framework.session.session import Session
-from pumice.model import keys
-from pumice.model.reason import Code, reason_id
-from pumice.model.resources import Number, Resources
-from pumice.model.status import HELD_STATUSES
-from pumice.model.task import Task
-
-Reasons = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
+from pumice import (
+    SKIP,
+    Argument,
+    EventHandler,
+    InvalidInput,
+    NodeRows,
+    Plugin,
+    Resources,
+    Scope,
+    Session,
+    Task,
+    keys,
+    reason_id,
+)
 
 GROUP: Final = keys.NODE_GROUP
 LIMITS: Final = keys.NODE_GROUP_LIMITS
@@ -34,7 +32,7 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def _no(text: str) -> int:
-    return reason_id("nodegroup", text, Code.UNRESOLVABLE)
+    return reason_id("nodegroup", text, unresolvable=True)
 
 
 NOT_THERE: Final = _no("node(s) are not in a group that the queue may use")
@@ -108,7 +106,6 @@ class NodeGroup(Plugin):
             )
 
     # -- rules ------------------------------------------------------------------------------------------------------
-    @of_labels
     def _rules(self, task: Task) -> Rules | None:
         """The rules of a task's queue; None if it has none."""
         job = task.job
@@ -127,26 +124,23 @@ class NodeGroup(Plugin):
             name = spec.parent or "root"
         return None
 
-    def _allowed(self, task: Task, rows: NodeRows) -> Reasons:
+    def _allowed(self, task: Task, rows: NodeRows) -> npt.NDArray[np.int64]:
         rules = self._rules(task)
-        codes, values = rows._table.label(GROUP)
-        verdicts = np.full(len(values) + 1, NOT_THERE, dtype=np.int32)
-        if rules is None:
-            verdicts[0] = NOT_THERE if self.strict else 0
-        else:
-            for group, code in values.items():
-                if rules.admits(group, as_volcano=self._as_volcano):
-                    verdicts[code] = 0
-        return verdicts[rows._take(codes)]
 
-    def _score(self, task: Task, rows: NodeRows) -> Floats:
+        def judge(group: str | None) -> int:
+            if rules is None:
+                return NOT_THERE if group is not None or self.strict else 0
+            return 0 if group is not None and rules.admits(group, as_volcano=self._as_volcano) else NOT_THERE
+
+        return rows.labels.apply(GROUP, judge)
+
+    def _score(self, task: Task, rows: NodeRows) -> npt.NDArray[np.float64]:
         rules = self._rules(task)
-        codes, values = rows._table.label(GROUP)
-        scores = np.zeros(len(values) + 1)
-        if rules is not None:
-            for group, code in values.items():
-                scores[code] = rules.score(group, ordered=self.ordered)
-        return scores[rows._take(codes)]
+
+        def judge(group: str | None) -> float:
+            return rules.score(group, ordered=self.ordered) if rules is not None and group is not None else 0.0
+
+        return rows.labels.apply(GROUP, judge)
 
 
 class _Limits:
@@ -155,32 +149,32 @@ class _Limits:
     def __init__(self, ssn: Session, queues: Sequence[str]) -> None:
         self._ssn = ssn
         self._limits: dict[str, dict[str, Resources] | None] = {}
-        self._held: dict[tuple[str, str], dict[int, Number]] = {}
+        self._held: dict[tuple[str, str], dict[int, float]] = {}
         for name in queues:
             queue = ssn.queues[name]
             self._limits[name] = _read_limits((queue.object.metadata.annotations or {})[LIMITS])
             for job in queue.jobs.values():
-                for status in HELD_STATUSES:
-                    self.count(job.with_status(status).values(), 1)
+                self.count([task for task in job.tasks.values() if task.status.is_held], 1)
 
     def key(self, task: Task) -> Hashable:
         """The queue of a task, if it has limits; else `SKIP`."""
         return task.job.queue if task.job is not None and task.job.queue in self._limits else SKIP
 
-    def allow(self, task: Task, rows: NodeRows) -> Reasons:
+    def allow(self, task: Task, rows: NodeRows) -> npt.NDArray[np.int64]:
         """Nodes of groups in which the queue stays within its limits with the task."""
         queue = task.job.queue
         limits = self._limits[queue]
-        if limits is None:
-            return np.full(len(rows), UNREADABLE, dtype=np.int32)
-        codes, values = rows._table.label(GROUP)
-        verdicts = np.zeros(len(values) + 1, dtype=np.int32)
-        for group, limit in limits.items():
+
+        def judge(group: str | None) -> int:
+            if limits is None:
+                return UNREADABLE
+            if group is None or group not in limits:
+                return 0
             held = self._held.get((queue, group), {})
-            over = any(held.get(d, 0) + task.klass.requests.get(d) > most for d, most in limit.items())
-            if over and group in values:
-                verdicts[values[group]] = FULL
-        return verdicts[rows._take(codes)]
+            over = any(held.get(d, 0) + task.requests.get(d) > most for d, most in limits[group].items())
+            return FULL if over else 0
+
+        return rows.labels.apply(GROUP, judge)
 
     def count(self, tasks: Iterable[Task], sign: int) -> None:
         """Tasks got a place, or gave theirs back."""
@@ -189,7 +183,7 @@ class _Limits:
             if node is None or job is None or job.queue not in self._limits:
                 continue
             held = self._held.setdefault((job.queue, node.labels.get(GROUP, "")), {})
-            for d, v in task.klass.items:
+            for d, v in task.requests.items():
                 held[d] = held.get(d, 0) + sign * v
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from functools import partial
 
-from pumice.framework.admission import Admission
+from pumice.framework import quota
 from pumice.framework.arguments import Argument
 from pumice.framework.plugin import Plugin
 from pumice.framework.quota import added, fits, lacking
@@ -42,7 +42,7 @@ class Overcommit(Plugin):
             self._budget = {d: v * self.factor for d, v in self._seen.items()}
         self._idle: dict[int, Number] | None = None
         self._twice = ssn.keep_sum("admitted", _admitted_twice) if ssn.compat.overcommit_double_count else None
-        self._admission = Admission(ssn)
+        self._admission = quota.Admission(ssn)
 
     def _admitted(self) -> dict[int, Number]:
         """What jobs that were let in have still to get."""

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pumice.framework.plugin import Plugin
-from pumice.framework.session.session import Session
-from pumice.model.job import Job, SubJob
-from pumice.model.task import Task
+from pumice import Job, Plugin, Session, SubJob, Task
 
 
 class Priority(Plugin):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pumice.framework.plugin import Plugin
-from pumice.framework.run_times import declared_run_time
-from pumice.framework.session.session import Session
+from pumice import Plugin, Session, declared_run_time
 
 
 class ShortestJobFirst(Plugin):

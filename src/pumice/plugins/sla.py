@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from pumice.config.durations import SECOND, parse_duration
-from pumice.errors import InvalidInput
-from pumice.framework.arguments import Argument, Arguments
-from pumice.framework.plugin import Plugin
-from pumice.framework.points.forms import ABSTAIN, PERMIT
-from pumice.framework.session.session import Session
-from pumice.model import keys
-from pumice.model.job import Job
+from pumice import Argument, Arguments, InvalidInput, Job, Plugin, Session, keys
 
 _ARGUMENT = "sla-waiting-time"
 _ANNOTATIONS = (keys.SLA_WAITING, "sla-waiting-time")
@@ -57,10 +50,10 @@ class Sla(Plugin):
         """A written waiting time in seconds; None when it is none or not above 0."""
         if text not in self._known:
             try:
-                nanoseconds = parse_duration(text)
+                seconds = Arguments({_ARGUMENT: text}).seconds(_ARGUMENT, 0.0)
             except InvalidInput:
-                nanoseconds = 0
-            self._known[text] = nanoseconds / SECOND if nanoseconds > 0 else None
+                seconds = 0.0
+            self._known[text] = seconds if seconds > 0 else None
         return self._known[text]
 
     def _waiting_time(self, job: Job) -> float | None:
@@ -80,5 +73,5 @@ class Sla(Plugin):
         waiting = self._waiting_time(job)
         return waiting is not None and self._now - job.creation >= waiting
 
-    def _vote(self, job: Job) -> int:
-        return PERMIT if self._waited(job) else ABSTAIN
+    def _vote(self, job: Job) -> bool | None:
+        return True if self._waited(job) else None

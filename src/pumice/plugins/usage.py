@@ -9,17 +9,20 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.rows import NodeRows
-from pumice.errors import InvalidInput
-from pumice.framework.arguments import Argument, Arguments
-from pumice.framework.plugin import Plugin
-from pumice.framework.points.callback import EventHandler
-from pumice.framework.session.session import Session
-from pumice.model.quantity import milli, value
-from pumice.model.reason import Code, reason_id
-from pumice.model.resources import CPU, MEMORY, Resources
-from pumice.model.status import TaskStatus
-from pumice.model.task import Task
+from pumice import (
+    Argument,
+    Arguments,
+    EventHandler,
+    InvalidInput,
+    Node,
+    NodeRows,
+    Plugin,
+    Resources,
+    Session,
+    Task,
+    TaskStatus,
+    reason_id,
+)
 
 S = TaskStatus
 Reasons = npt.NDArray[np.int32]
@@ -33,7 +36,6 @@ _MEASURED: Final = ("cpu", "memory")
 _STEP: Final = 5
 """Reasons say percents in steps of so many, so that they stay few and do not change with every measurement."""
 _UNSEEN: Final = (S.ALLOCATED, S.BINDING, S.BOUND, S.PIPELINED)
-_DIMS: Final = (CPU, MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,9 @@ class Estimator:
         risk = self.risk_factor if load >= self.risk_threshold else 1.0
         if task.best_effort:
             return self.best_effort[0] * risk, self.best_effort[1] * risk
-        limits = _limits(task)
+        requests, limits = task.requests, _limits(task)
         found = []
-        for d in _DIMS:
-            request, limit = float(task.klass.requests.get(d)), float(limits.get(d))
+        for request, limit in ((requests.milli_cpu, limits.milli_cpu), (requests.memory, limits.memory)):
             more = max(limit - request, 0.0) * self.burst_ratio
             found.append(min(max((request * self.request_ratio + more) * risk, 0.0), limit or request))
         return found[0], found[1]
@@ -91,12 +92,13 @@ def _thresholds(arguments: Arguments, key: str, default: object) -> tuple[float,
 
 def _estimator(arguments: Arguments, key: str, usual: Estimator) -> Estimator:
     section, most = _section(arguments, key), float("inf")
+    best_effort = Resources.of(cpu=section.get("be_cpu", "250m"), memory=section.get("be_mem", "200Mi"))
     return Estimator(
         _number(section, "estimator", "request_ratio", usual.request_ratio, 0, most),
         _number(section, "estimator", "burst_ratio", usual.burst_ratio, 0, most),
         _number(section, "estimator", "risk_threshold", usual.risk_threshold, 0, most),
         _number(section, "estimator", "risk_factor", usual.risk_factor, 1, most),
-        (float(milli(section.get("be_cpu", "250m"))), float(value(section.get("be_mem", "200Mi")))),
+        (float(best_effort.milli_cpu), float(best_effort.memory)),
     )
 
 
@@ -159,7 +161,7 @@ class Usage(Plugin):
         """The objection to a node that is used to so many percent, or somewhat more."""
         limit = f"{self.thresholds[which]:g} %"
         text = f"node(s) {_MEASURED[which]} usage is above the threshold of {limit}: {percent} % or more"
-        return reason_id("usage", text, Code.UNRESOLVABLE)
+        return reason_id("usage", text, unresolvable=True)
 
     def _score(self, _: Task, rows: NodeRows) -> Floats:
         load = self.load
@@ -182,18 +184,15 @@ class _Load:
 
     def __init__(self, ssn: Session, estimator: Estimator, weights: Floats) -> None:
         self.estimator, self._parts = estimator, weights
-        table = ssn.state.table
-        self.table = table
-        size = table.size
+        size = 1 + max((node.row for node in ssn.nodes.values()), default=0)
         self.measured: Floats = np.full((2, size), np.nan)
         environment = ssn.environment
         if 0 <= ssn.now - float(environment.get("usage_time", ssn.now)) <= FRESH:
             for name, percent in (environment.get("node_usage") or {}).items():
-                node = table.by_name.get(name)
+                node = ssn.nodes.get(name)
                 if node is not None:
                     self.measured[:, node.row] = (percent.get("cpu", 0.0) / 100, percent.get("memory", 0.0) / 100)
         self.shadow: Floats = np.zeros((2, size))
-        self.capacity: Floats = np.maximum(table.capacity[_DIMS, :size], 1).astype(np.float64)
         self._weighs = max(float(weights.sum()), 1e-9)
         self._known: dict[str, Floats] = {}
         young = ssn.now - float(environment.get("usage_interval", INTERVAL))
@@ -205,25 +204,22 @@ class _Load:
     def count(self, tasks: Iterable[Task], sign: int) -> None:
         """Tasks came to their nodes, or left them."""
         for task in tasks:
-            row = task.node.row if task.node is not None else -1
-            if row < 0:
+            node = task.node
+            if node is None:
                 continue
             if sign > 0:
-                added = self._known[task.uid] = self.added(task, row, self.shadow[:, row])
-                self.shadow[:, row] += added
+                added = self._known[task.uid] = self.added(task, node)
+                self.shadow[:, node.row] += added
             else:
-                self.shadow[:, row] -= self._known.pop(task.uid, 0.0)
+                self.shadow[:, node.row] -= self._known.pop(task.uid, 0.0)
 
-    def added(self, task: Task, row: int, shadow: Floats) -> Floats:
+    def added(self, task: Task, node: Node) -> Floats:
         """The parts of a node that a task is taken to use, beside those that are estimated already."""
-        parts = np.nan_to_num(self.together(row, shadow))
+        parts = np.nan_to_num(self.composite(np.array([node.row])))
         load = float((parts * self._parts).sum()) / self._weighs
-        found: Floats = np.array(self.estimator.of(task, load)) / self.capacity[:, row]
+        capacity = max(node.capacity.milli_cpu, 1), max(node.capacity.memory, 1)
+        found: Floats = np.array(self.estimator.of(task, load)) / capacity
         return found
-
-    def together(self, row: int, shadow: Floats) -> Floats:
-        """Parts of a row that are in use with these that are estimated; NaN where nothing was measured."""
-        return np.clip(self.measured[:, row, None] + shadow[:, None], 0.0, 1.0)
 
     def composite(self, rows: npt.NDArray[np.intp]) -> Floats:
         """Parts in use on these rows, cpu and memory; NaN where nothing was measured."""
@@ -231,8 +227,8 @@ class _Load:
 
     def requested(self, rows: NodeRows) -> Floats:
         """Parts that are asked for."""
-        parts = [rows.used[d] / np.maximum(rows._take(self.table.capacity[d]), 1) for d in _DIMS]
-        return np.array(parts)
+        asked: Floats = rows.used["cpu", "memory"] / np.maximum(rows.capacity["cpu", "memory"], 1)
+        return asked
 
 
 def _started(task: Task) -> float:

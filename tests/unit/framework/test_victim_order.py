@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pumice.framework.evicting.victims import victim_order, victim_queue
+from pumice.framework.evicting.victims import victim_queue
 from pumice.framework.plugin import Arguments
 from pumice.model.task import Task
 from pumice.plugins.priority import Priority
@@ -16,7 +16,7 @@ def order(*objects: object, preemptor: str = "new-0") -> list[str]:
     ssn.open_plugin(Priority(Arguments()))
     running: list[Task] = list(ssn.nodes["n0"].tasks.values())
     wanted = task_of(ssn, preemptor)
-    listed = [t.name for t in victim_order(ssn, running, wanted)]
+    listed = [t.name for t in ssn.orders.victims(running, wanted)]
     heap = victim_queue(ssn, running, wanted)
     assert [heap.pop().name for _ in running] == listed
     return listed

@@ -22,7 +22,7 @@ from pumice.framework.evicting.eviction_plan import ASKS as PLAN_ASKS
 from pumice.framework.evicting.eviction_plan import commit_plan, find_plan, spare_more, spares
 from pumice.framework.evicting.freed_capacity import EvictableCapacity, FromQueue, VictimQuestion, shortage
 from pumice.framework.evicting.victims import ASKS as VICTIM_ASKS
-from pumice.framework.evicting.victims import victim_order, victim_queue, without_rounds
+from pumice.framework.evicting.victims import victim_queue, without_rounds
 from pumice.framework.placing.waiting_tasks import keeps_failures, never_again, rows_named
 from pumice.framework.points import table as points
 from pumice.framework.session.session import Session
@@ -273,7 +273,7 @@ class Preemptor:
             jobs = {v.job_key: v.job for v in found}
             allowed = {key for key, victim in jobs.items() if ssn.victim_filter(task.job, victim)}
             found = [v for v in found if v.job_key in allowed]
-        return victim_order(ssn, without_rounds(ssn, task.job, found), task)
+        return ssn.orders.victims(without_rounds(ssn, task.job, found), task)
 
     def _allowed(self, task: Task, candidates: Sequence[Task], worth: Callable[[Task], float] | None) -> list[Task]:
         """The candidates that the plugins let go; a budget for fewer of them is for those of most *worth*."""

@@ -66,44 +66,9 @@ def without_rounds(ssn: Session, job: Job, victims: list[Task]) -> list[Task]:
     return [t for t in victims if t.job_key not in spared]
 
 
-def victim_order(ssn: Session, tasks: Iterable[Task], preemptor: Task) -> list[Task]:
-    """Candidates in the order in which they are to be evicted for *preemptor*, first to go first.
-
-    Within a job the last task goes first; within a queue tasks of the worst job; between queues `victim_queue_order`
-    decides. Tasks of no job in the session go before all others.
-    """
-    listed = list(tasks)
-    if len(listed) < 2:
-        return listed
-    queue = _queue_of(ssn, preemptor)
-    by_queue: dict[str, list[Task]] = {}
-    for task in listed:
-        job = task.job
-        by_queue.setdefault(job.queue if job is not None and job.in_session else "", []).append(task)
-    ordered = ssn.orders.sorted_tasks(by_queue.pop("", ()))[::-1]
-    if queue is None:
-        return ordered + _by_job(ssn, [t for group in by_queue.values() for t in group])
-    names = list(by_queue)
-    if len(names) > 1:
-
-        def compare(left: str, right: str) -> int:
-            return -1 if ssn.orders.victim_queue_less(ssn.queues[left], ssn.queues[right], queue) else 1
-
-        names.sort(key=cmp_to_key(compare))
-    for name in names:
-        ordered += _by_job(ssn, by_queue[name])
-    return ordered
-
-
 def _queue_of(ssn: Session, preemptor: Task) -> Queue | None:
     job = preemptor.job
     return ssn.queues.get(job.queue) if job is not None and job.in_session else None
-
-
-def _by_job(ssn: Session, tasks: list[Task]) -> list[Task]:
-    """Tasks of one queue: those of the worst job first, the last task of a job first."""
-    tasks = ssn.orders.sorted_tasks(tasks)[::-1]
-    return ssn.orders.worst_job_first(tasks) if len({t.job_key for t in tasks}) > 1 else tasks
 
 
 def victim_less(ssn: Session, preemptor: Task) -> Callable[[Task, Task], bool]:
@@ -129,7 +94,7 @@ def victim_queue(ssn: Session, victims: Sequence[Task], preemptor: Task) -> GoHe
     """Victims to be popped one by one; the order follows what the evictions change (shares of jobs)."""
     less = victim_less(ssn, preemptor)
     if len({t.job_key for t in victims}) == 1:
-        place = {t.uid: n for n, t in enumerate(victim_order(ssn, victims, preemptor))}
+        place = {t.uid: n for n, t in enumerate(ssn.orders.victims(victims, preemptor))}
         return GoHeap(lambda a, b: place[a.uid] < place[b.uid], victims)
     return GoHeap(less, victims)
 

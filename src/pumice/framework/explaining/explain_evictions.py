@@ -12,7 +12,6 @@ from typing import Final
 
 from pumice.framework.evicting.eviction_plan import never_preempts
 from pumice.framework.evicting.freed_capacity import EvictableCapacity, FromQueue, VictimQuestion, reclaimed_for
-from pumice.framework.evicting.victims import victim_order
 from pumice.framework.points import table as points
 from pumice.framework.points.forms import ABSTAIN
 from pumice.framework.session.rounds import not_back_from
@@ -152,7 +151,7 @@ class _Looking:
     def _on_node(self, victims: list[Task]) -> Iterator[str]:
         """Why those of one node stay, of whom it takes the plugins' word."""
         ssn, task = self._ssn, self._task
-        asked = victim_order(ssn, victims, task)
+        asked = ssn.orders.victims(victims, task)
         free = {t.uid for t in ssn.evictable(self._point, task, asked) or ()}
         answers = [(p, {t.uid for t in chosen}) for p, (chosen, said) in self._each(asked) if said != ABSTAIN]
         for victim in asked:

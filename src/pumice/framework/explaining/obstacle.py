@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from pumice.engine.diagnosis import FitError
 from pumice.framework.explaining.explain_nodes import FitsEmpty, never_fits
 from pumice.framework.session.outcome import Refusal, Stage
-from pumice.framework.session.problems import queue_problem, refusal_for
+from pumice.framework.session.problems import queue_problem
 from pumice.framework.session.session import Session
 from pumice.model.codes import ReasonCode
 from pumice.model.job import Job
@@ -83,7 +83,7 @@ def obstacle_of(ssn: Session, job: Job, fits: FitsEmpty | None = None) -> Obstac
             told,
             never=True,
         )
-    if refused := refusal_for(ssn, job):
+    if refused := ssn.outcome.refused_write(job):
         text = f"{text}; {refused}" if text else refused
     return Obstacle(stage, code, text, plugin, hint, failed, told)
 

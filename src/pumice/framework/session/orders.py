@@ -193,6 +193,40 @@ class Orders:
         c = self._ssn.victim_queue_order(left, right, preemptor)
         return c < 0 if c else not self.queue_less(left, right)
 
+    def victims(self, tasks: Iterable[Task], preemptor: Task) -> list[Task]:
+        """Candidates in the order in which they are to be evicted for *preemptor*, first to go first.
+
+        Within a job the last task goes first; within a queue tasks of the worst job; between queues
+        `victim_queue_order` decides. Tasks of no job in the session go before all others.
+        """
+        listed = list(tasks)
+        if len(listed) < 2:
+            return listed
+        job, queues = preemptor.job, self._ssn.queues
+        queue = queues.get(job.queue) if job is not None and job.in_session else None
+        by_queue: dict[str, list[Task]] = {}
+        for task in listed:
+            job = task.job
+            by_queue.setdefault(job.queue if job is not None and job.in_session else "", []).append(task)
+        ordered = self.sorted_tasks(by_queue.pop("", ()))[::-1]
+        if queue is None:
+            return ordered + self._worst_first([t for group in by_queue.values() for t in group])
+        names = list(by_queue)
+        if len(names) > 1:
+
+            def compare(left: str, right: str) -> int:
+                return -1 if self.victim_queue_less(queues[left], queues[right], queue) else 1
+
+            names.sort(key=cmp_to_key(compare))
+        for name in names:
+            ordered += self._worst_first(by_queue[name])
+        return ordered
+
+    def _worst_first(self, tasks: list[Task]) -> list[Task]:
+        """Tasks of one queue: those of the worst job first, the last task of a job first."""
+        tasks = self.sorted_tasks(tasks)[::-1]
+        return self.worst_job_first(tasks) if len({t.job_key for t in tasks}) > 1 else tasks
+
     def sub_job_less(self, left: SubJob, right: SubJob) -> bool:
         """The order of sub-jobs, with match index and UID as last resort."""
         c = self._ssn.sub_job_order(left, right)

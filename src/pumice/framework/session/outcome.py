@@ -293,6 +293,11 @@ class Outcome:
         runtime = self._runtime
         return self.refusals.of(job, runtime.pending.group_of(job) or runtime.admissions.group_of(job))
 
+    def refused_write(self, job: Job) -> str:
+        """Why the last plan or bind for a job was stopped, in words; nothing if none was, or it may be tried again."""
+        stopped = self._state.stopped.get(job.uid)
+        return stopped.text if stopped is not None else ""
+
     def unfit(self, job: Job, task: Task, error: FitError) -> None:
         """Remember why a task fits nowhere, and in which state of the nodes."""
         error.at = self._state.table.touched.position

@@ -10,7 +10,6 @@ from pumice.framework.session.outcome import Refusal, Stage
 from pumice.model import native
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note, StatusUpdate
-from pumice.model.job import Job
 from pumice.model.reason import reject
 from pumice.model.status import TaskStatus
 from pumice.state.assumed import FORGOTTEN_AFTER, RefusedWrite, Stopped
@@ -113,12 +112,6 @@ def _take_back_nominations(ssn: Session, fresh: dict[str, RefusedWrite]) -> None
         task = ssn.state.tasks.get(uid)
         if task is not None and not kept.get((task.job_key, nominations[uid].node), True):
             end_nomination(ssn, task)
-
-
-def refusal_for(ssn: Session, job: Job) -> str:
-    """Why the last plan or bind for a job was stopped, in words; nothing if none was, or it may be tried again."""
-    stopped = ssn.state.stopped.get(job.uid)
-    return stopped.text if stopped is not None else ""
 
 
 def _code(standing: list[RefusedWrite]) -> ReasonCode:

@@ -7,7 +7,6 @@ from functools import partial
 
 from pumice.engine.views import same_class
 from pumice.framework import quota
-from pumice.framework.admission import Admission
 from pumice.framework.arguments import Argument
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.callback import EventHandler
@@ -61,7 +60,7 @@ class Capacity(Plugin):
         limits = self._device_limits if self.counts_claims else {}
         self._claims = Claims(ssn, tree, limits, capacity=self.counts_capacity) if limits else None
         self._reclaim = CapacityVictims(ssn, tree, self.level if self._hierarchy else 0, self._sync)
-        self._admission = Admission(ssn)
+        self._admission = quota.Admission(ssn)
 
     def on_session_open(self, ssn: Session) -> None:
         self._begin(ssn)

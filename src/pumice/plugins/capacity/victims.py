@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pumice.framework import quota
-from pumice.framework.evicting.victims import victim_order
 from pumice.framework.session.session import Session
 from pumice.model.resources import PODS, TOLERANCE, Number, Resources
 from pumice.model.task import Task
@@ -26,7 +25,7 @@ class CapacityVictims:
             return []
         left: dict[str, dict[int, Number]] = {}
         chosen = []
-        for task in victim_order(self._ssn, candidates, reclaimer):
+        for task in self._ssn.orders.victims(candidates, reclaimer):
             branch = self._branch(task)
             if branch is None or not _in_common(task, reclaimer):
                 continue

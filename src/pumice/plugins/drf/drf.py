@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pumice.framework import quota
-from pumice.framework.evicting.victims import victim_order
-from pumice.framework.plugin import Plugin
-from pumice.framework.session.session import Session
-from pumice.model.job import Job
-from pumice.model.resources import TOLERANCE, Number
-from pumice.model.task import Task
+from pumice import Job, Plugin, Session, Task, quota
 from pumice.plugins.drf.hierarchy import Hierarchy
 
 _SAME_SHARE = 1e-6
@@ -25,14 +19,14 @@ class Drf(Plugin):
 
     name = "drf"
     persistent = True
-    _seen: Mapping[int, Number] | None = None
+    _seen: Mapping[int, quota.Number] | None = None
     """What the cluster offered when the total was last put in order."""
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn
         if self._seen != ssn.state.total:
             self._seen = dict(ssn.state.total)
-            self._total = [(d, v) for d, v in sorted(self._seen.items()) if v >= TOLERANCE]
+            self._total = [(d, v) for d, v in sorted(self._seen.items()) if v >= quota.TOLERANCE]
         ssn.orders.order_jobs_by(self.name, self._total)
         ssn.add_job_order_key_fn(self.name, self._share)
         ssn.add_preemptable_fn(self.name, self._preemptable)
@@ -63,9 +57,9 @@ class Drf(Plugin):
         after = dict(preemptor.job.held.amounts)
         quota.added(after, preemptor.klass.items)
         wanted = quota.largest_share(after, self._total)
-        left: dict[str, dict[int, Number]] = {}
+        left: dict[str, dict[int, quota.Number]] = {}
         victims = []
-        for task in victim_order(self._ssn, candidates, preemptor):
+        for task in self._ssn.orders.victims(candidates, preemptor):
             if not task.job_key:
                 continue
             job = task.job
@@ -83,7 +77,7 @@ class Drf(Plugin):
         queues, job = self._ssn.queues, reclaimer.job
         own, more = queues[job.queue], dict(reclaimer.klass.items)
         victims = []
-        for task in victim_order(self._ssn, candidates, reclaimer):
+        for task in self._ssn.orders.victims(candidates, reclaimer):
             victim = task.job
             if victim is None or victim.queue not in queues:
                 continue

@@ -11,15 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from pumice.framework import quota
-from pumice.model import keys
-from pumice.model.job import Job
-from pumice.model.queue import Queue
-from pumice.model.resources import TOLERANCE, Number
+from pumice import Job, Queue, keys, quota
 
 PATH = keys.HIERARCHY
 WEIGHTS = keys.HIERARCHY_WEIGHTS
-Held: TypeAlias = Mapping[int, Number]
+Held: TypeAlias = quota.Ledger
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +26,7 @@ class Place:
     below: dict[str, Place] = field(default_factory=dict)
     queues: list[Queue] = field(default_factory=list)
     """The queues whose jobs hang here."""
-    allocated: dict[int, Number] = field(default_factory=dict)
+    allocated: dict[int, quota.Number] = field(default_factory=dict)
     share: float = 0.0
     saturated: bool = False
 
@@ -41,9 +37,9 @@ class _Leaves:
 
     smallest: float = 1.0
     """The smallest share of a job that holds something and wants more."""
-    satisfied: dict[int, Number] = field(default_factory=dict)
+    satisfied: dict[int, quota.Number] = field(default_factory=dict)
     """What saturated jobs hold."""
-    wanting: dict[int, Number] = field(default_factory=dict)
+    wanting: dict[int, quota.Number] = field(default_factory=dict)
     """What the others hold, each divided by its share."""
     saturated: bool = True
 
@@ -51,7 +47,7 @@ class _Leaves:
 class Hierarchy:
     """The tree of all queues with jobs. It follows what they hold; asking costs the queues that changed."""
 
-    def __init__(self, queues: Iterable[Queue], total: Sequence[tuple[int, Number]]) -> None:
+    def __init__(self, queues: Iterable[Queue], total: Sequence[tuple[int, quota.Number]]) -> None:
         self._queues = sorted(queues, key=lambda q: q.name)
         self._total = total
         self.root = Place()
@@ -112,8 +108,8 @@ class Hierarchy:
             self._compute({}, self._all_held(), frozenset())
             self._stamp = stamp
 
-    def _all_held(self) -> dict[int, Number]:
-        held: dict[int, Number] = {}
+    def _all_held(self) -> dict[int, quota.Number]:
+        held: dict[int, quota.Number] = {}
         for queue in self._queues:
             quota.added(held, queue.held.amounts.items())
         return held
@@ -131,7 +127,7 @@ class Hierarchy:
         smallest = min(
             [1.0, *(c.share for c in parts if c.share and not c.saturated), *(group.smallest for group in leaves)]
         )
-        allocated: dict[int, Number] = {}
+        allocated: dict[int, quota.Number] = {}
         for child in parts:
             if child.share:
                 factor = 1.0 if child.saturated else smallest / child.share
@@ -172,14 +168,14 @@ class Hierarchy:
 def _saturated(held: Held, request: Held, scarce: frozenset[int]) -> bool:
     """Has the job all it wants of something, or wants something of which nothing is left?"""
     for d, v in held.items():
-        if v >= TOLERANCE:
+        if v >= quota.TOLERANCE:
             wanted = request.get(d, 0)
             if wanted and (v >= wanted or d in scarce):
                 return True
     return False
 
 
-def _sum(held: Held, items: Held, sign: int) -> dict[int, Number]:
+def _sum(held: Held, items: Held, sign: int) -> dict[int, quota.Number]:
     out = dict(held)
     quota.added(out, items.items(), sign)
     return out

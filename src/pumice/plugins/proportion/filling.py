@@ -12,8 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from pumice.model.queue import Queue
-from pumice.model.resources import CPU, EMPTY, MEMORY, PODS, TOLERANCE, Number, Resources, dim_count
+from pumice import Queue, Resources, Verdict, quota
 
 Matrix = npt.NDArray[np.float64]
 
@@ -33,7 +32,7 @@ def pour_in_rounds(total: Matrix, weight: Matrix, request: Matrix, limit: Matrix
     deserved = np.zeros_like(request)
     remaining = total.copy()
     wanting = np.ones(len(weight), dtype=bool)
-    counted = np.arange(len(total)) != PODS
+    counted = np.arange(len(total)) != quota.PODS
     while True:
         sum_of_weights = float(weight[wanting].sum())
         if sum_of_weights == 0:
@@ -44,13 +43,13 @@ def pour_in_rounds(total: Matrix, weight: Matrix, request: Matrix, limit: Matrix
         np.minimum(after, request[wanting], out=after)
         np.maximum(after, guarantee[wanting], out=after)
         deserved[wanting] = after
-        satisfied = (request[wanting] - after < TOLERANCE).all(axis=1)
+        satisfied = (request[wanting] - after < quota.TOLERANCE).all(axis=1)
         stuck = (after == before).all(axis=1)  # not nearly: who got next to nothing may be light beside others
         change = after - before
         given, returned = np.maximum(change, 0).sum(axis=0), np.maximum(-change, 0).sum(axis=0)
         old, remaining = remaining, np.maximum(remaining + returned - given, 0)
         wanting[np.flatnonzero(wanting)[satisfied | stuck]] = False
-        if (remaining[counted] < TOLERANCE).all() or bool((remaining == old).all()):
+        if (remaining[counted] < quota.TOLERANCE).all() or bool((remaining == old).all()):
             return deserved
 
 
@@ -61,29 +60,29 @@ class Filling:
         """*guarantee_first*: a guarantee counts also where the capability is less."""
         self._guarantee_first = guarantee_first
         self._signature: object = None
-        self._total: dict[int, Number] = {}
+        self._total: dict[int, quota.Number] = {}
         self._versions: list[int] = []
         self._queues: list[Queue] = []
         self._rows: dict[str, int] = {}
         self._weights = 0.0
         self._deserved: Matrix | None = None
         self._last: Matrix | None = None
-        self._ledgers: dict[str, dict[int, Number]] = {}
-        self.limits: dict[str, dict[int, Number]] = {}
+        self._ledgers: dict[str, dict[int, quota.Number]] = {}
+        self.limits: dict[str, dict[int, quota.Number]] = {}
         self.version = 0
         """Grows when limits or weights change."""
-        self.guaranteed = EMPTY
+        self.guaranteed = Resources()
         """Guaranteed to all queues together."""
         self.problems: dict[str, str] = {}
 
-    def refresh(self, queues: Mapping[str, Queue], queue_version: int, total: Mapping[int, Number]) -> None:
+    def refresh(self, queues: Mapping[str, Queue], queue_version: int, total: Mapping[int, quota.Number]) -> None:
         """Take in what changed since the last session. Cost: queues that changed, and one look at each other one."""
         active = [q for q in queues.values() if q.jobs]
         if (
             queue_version != self._signature
             or total != self._total
             or active != self._queues
-            or self._width != dim_count()
+            or self._width != quota.dim_count()
         ):
             self._signature, self._total = queue_version, dict(total)
             self._rebuild(queues, sorted(active, key=lambda q: q.name))
@@ -98,7 +97,7 @@ class Filling:
                     self._deserved = None
 
     def _rebuild(self, queues: Mapping[str, Queue], active: list[Queue]) -> None:
-        width = self._width = dim_count()
+        width = self._width = quota.dim_count()
         self.version += 1
         guaranteed = Resources()
         for queue in queues.values():
@@ -144,7 +143,7 @@ class Filling:
                     self._ledgers.pop(self._ordered[row].name, None)
         return self._deserved
 
-    def deserved(self, queue: Queue) -> dict[int, Number]:
+    def deserved(self, queue: Queue) -> dict[int, quota.Number]:
         """What a queue deserves, in ledger units; nothing for a queue without jobs."""
         if len(self._rows) == 1:
             return self._alone() if queue.name in self._rows else {}
@@ -156,13 +155,13 @@ class Filling:
             known = self._ledgers[queue.name] = {d: v for d, v in enumerate(values) if v}
         return known
 
-    def _alone(self) -> dict[int, Number]:
+    def _alone(self) -> dict[int, quota.Number]:
         """What the only queue deserves: as `pour`, without matrices."""
         (name,) = self._rows
         if self._deserved is None:
             wanted, limit, total = self._requests[0], self.limits[name], self._total
             guaranteed = {d: v for d, v in enumerate(self._guarantee[0].tolist()) if v}
-            known: dict[int, Number] = {}
+            known: dict[int, quota.Number] = {}
             for d in sorted({*wanted, *guaranteed}):
                 most = float(wanted[d]) if d in total and d in limit and d in wanted else 0.0
                 if most:
@@ -180,7 +179,7 @@ class Filling:
         row = self._rows.get(queue.name)
         return (self._weight.item(row) if row is not None else 0.0), self._weights
 
-    def request(self, queue: Queue) -> Mapping[int, Number]:
+    def request(self, queue: Queue) -> Mapping[int, quota.Number]:
         """What a queue held and waited for when the session opened."""
         row = self._rows.get(queue.name)
         return self._requests[row] if row is not None else {}
@@ -191,14 +190,14 @@ class Filling:
         return self._ordered
 
 
-def _request(queue: Queue) -> dict[int, Number]:
+def _request(queue: Queue) -> dict[int, quota.Number]:
     wanted = dict(queue.allocated.amounts)
     for d, v in queue.pending.amounts.items():
         wanted[d] = wanted[d] + v if d in wanted else v
     return wanted
 
 
-def real_capability(queue: Queue, spare: Resources) -> dict[int, Number]:
+def real_capability(queue: Queue, spare: Resources) -> dict[int, quota.Number]:
     """The most a queue may hold: what nobody else is guaranteed, and no more than its capability.
 
     *spare* is what the cluster has beyond all guarantees. A capability without cpu or memory, or with none of it, does
@@ -208,7 +207,7 @@ def real_capability(queue: Queue, spare: Resources) -> dict[int, Number]:
     written = dict(queue.capability.items())
     if not written:
         return dict(most.items())
-    for d in (CPU, MEMORY):
+    for d in (quota.CPU, quota.MEMORY):
         if written.get(d, 0) <= 0:
             written[d] = math.inf
     return {d: min(v, written.get(d, math.inf)) for d, v in most.items()}
@@ -221,3 +220,43 @@ def guarantee_problem(queue: Queue) -> str:
         if v > most > 0:
             return f"queue {queue.name}: guarantee {queue.guarantee!r} must not exceed capability {queue.capability!r}"
     return ""
+
+
+class StandsNow:
+    """Refusals that are worded from it are those of its moment, whenever that is done."""
+
+    __slots__ = ("_capability", "_deserved", "_guarantee", "_guaranteed", "_held", "_most", "_name", "_weight")
+
+    def __init__(self, queue: Queue, filling: Filling, held: quota.Ledger) -> None:
+        """*held*: what the queue holds; a copy, where words are to be made later."""
+        self._name, self._capability, self._guarantee = queue.name, queue.capability, queue.guarantee
+        self._deserved, self._held = filling.deserved(queue), held
+        self._most = filling.limits.get(queue.name, {})
+        self._guaranteed, self._weight = filling.guaranteed, filling.weight(queue)
+
+    def insufficient(self, request: quota.Items, own: quota.Ledger) -> Verdict:
+        """The refusal of what is too much beside what the queue holds; *own* was just placed for the one who asks."""
+        of = f"queue {self._name}"
+        return quota.insufficient(quota.lacking(of, self._deserved, self._held, request, self.bound, own=own))
+
+    def all_deserved(self) -> tuple[quota.Limit, ...]:
+        """What the queue holds of all that it deserves."""
+        held = self._held
+        return tuple(
+            quota.limit(f"queue {self._name}", d, (held.get(d, 0), v, 0), *self.bound(d))
+            for d, v in self._deserved.items()
+            if d != quota.PODS
+        )
+
+    def bound(self, d: int) -> tuple[quota.Bound, str]:
+        """What keeps the queue from deserving more of a resource."""
+        if self._deserved.get(d, 0) < self._most.get(d, 0) - quota.TOLERANCE:
+            weight, of_all = self._weight
+            return quota.Bound.SHARE, f"weight {weight:g} of {of_all:g}"
+        return self.most(d)
+
+    def most(self, d: int) -> tuple[quota.Bound, str]:
+        """What keeps the queue from ever holding more of a resource."""
+        if self._capability.get(d, -1) == self._most.get(d, 0):
+            return quota.Bound.CAPABILITY, ""
+        return (quota.Bound.GUARANTEES if self._guaranteed.get(d) > self._guarantee.get(d) else quota.Bound.CLUSTER), ""

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from pumice.engine.views import same_class
-from pumice.framework import quota
-from pumice.framework.admission import Admission
-from pumice.framework.evicting.victims import victim_order
-from pumice.framework.plugin import Plugin
-from pumice.framework.session.session import Session
-from pumice.model.job import Job
-from pumice.model.queue import Queue
-from pumice.model.reason import PASS, Verdict
-from pumice.model.resources import TOLERANCE, Number
-from pumice.model.task import Task
-from pumice.plugins.proportion.filling import Filling
-from pumice.plugins.proportion.standing import StandsNow
+from pumice import Job, Plugin, Queue, Session, Task, Verdict, quota, same_class
+from pumice.plugins.proportion.filling import Filling, StandsNow
 
 
 class Proportion(Plugin):
@@ -41,9 +30,9 @@ class Proportion(Plugin):
 
     def _begin(self, ssn: Session) -> None:
         self._ssn = ssn
-        self._admitted: dict[str, dict[int, Number]] = {}
+        self._admitted: dict[str, dict[int, quota.Number]] = {}
         self._shares: dict[str, tuple[int, float]] = {}
-        self._refused: tuple[object, Verdict] = (None, PASS)
+        self._refused: tuple[object, Verdict] = (None, Verdict(True))
         memory = ssn.memory
         filling: Filling | None = memory.get("_filling")
         if filling is None:
@@ -53,14 +42,14 @@ class Proportion(Plugin):
         filling.refresh(ssn.queues, ssn.state.queue_version, ssn.state.total)
         if filling.problems is not before:
             ssn.outcome.intents.extend(quota.queue_notes(before, filling.problems))
-        self._admission = Admission(ssn)
+        self._admission = quota.Admission(ssn)
 
     # -- order ----------------------------------------------------------------------------------------------------
     def _share(self, queue: Queue) -> float:
         """How much of what it deserves the queue holds now, in the resource of which it holds most."""
         known = self._shares.get(queue.name)
         if known is None or known[0] != queue.version:
-            deserved = [(d, v) for d, v in self._filling.deserved(queue).items() if v >= TOLERANCE]
+            deserved = [(d, v) for d, v in self._filling.deserved(queue).items() if v >= quota.TOLERANCE]
             known = self._shares[queue.name] = queue.version, quota.largest_share(queue.held.amounts, deserved)
         return known[1]
 
@@ -76,23 +65,23 @@ class Proportion(Plugin):
         advice = "; ".join(dict.fromkeys(short.advice for short in limits))
         return Verdict(True, f"queue {queue.name} holds all that it deserves", advice=advice, limits=limits)
 
-    def _allocatable(self, queue: Queue, task: Task) -> Verdict:
+    def _allocatable(self, queue: Queue, task: Task) -> Verdict | bool:
         if not quota.is_open(queue) and not self._ssn.simulates:
             return quota.not_open(queue)
         if quota.fits(self._filling.deserved(queue), queue.held.amounts, task.klass.items):
-            return PASS
+            return True
         asked = (queue.name, queue.version, task.klass, task.job, self._ssn.state.table.touched.position)
         if self._refused[0] != asked:  # the rest of a gang is told the same
             own = quota.just_placed(task)
             self._refused = asked, self._insufficient(queue, task.klass.items, own)
         return self._refused[1]
 
-    def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> Verdict:
+    def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> Verdict | bool:
         if not quota.is_open(queue):
             return quota.not_open(queue)
         request = list(quota.summed(tasks).items())
         if quota.fits(self._filling.deserved(queue), queue.held.amounts, request):
-            return PASS
+            return True
         return self._insufficient(queue, request, {})
 
     def _insufficient(self, queue: Queue, request: quota.Items, own: quota.Ledger) -> Verdict:
@@ -106,9 +95,9 @@ class Proportion(Plugin):
     # -- victims --------------------------------------------------------------------------------------------------
     def _reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
         """Candidates whose queues hold more than they deserve, taken while they do."""
-        left: dict[str, dict[int, Number]] = {}
+        left: dict[str, dict[int, quota.Number]] = {}
         victims = []
-        for task in victim_order(self._ssn, candidates, reclaimer):
+        for task in self._ssn.orders.victims(candidates, reclaimer):
             job = task.job
             queue = self._ssn.queues.get(job.queue) if job is not None else None
             if queue is None:
@@ -122,18 +111,18 @@ class Proportion(Plugin):
         return victims
 
     # -- admission ------------------------------------------------------------------------------------------------
-    def _enqueueable(self, job: Job) -> Verdict:
+    def _enqueueable(self, job: Job) -> Verdict | bool:
         queue = self._ssn.queues[job.queue]
         if not quota.is_open(queue):
             return quota.not_open(queue)
         if job.min_resources is None:
-            return PASS
+            return True
         promises = self._admission.promises(queue)
         promises += (self._admitted.get(queue.name, {}), 1), (queue.elastic.amounts, -1)
         parts = [(queue.held.amounts, 1), *promises, (self._admission.for_the_taking(job), -1)]
         most = self._filling.limits.get(queue.name, {})
         if quota.fits_beside(most, parts, job.min_resources.items()):
-            return PASS
+            return True
         bound, coming, used = StandsNow(queue, self._filling, {}).most, quota.added_up(promises), quota.added_up(parts)
         return quota.insufficient(
             quota.lacking(f"queue {queue.name}", most, used, job.min_resources.items(), bound, promised=coming)
