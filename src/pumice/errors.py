@@ -170,6 +170,10 @@ class ActionError(PumiceError):
         self.action, self.detail, self.where = action, detail, where
 
 
+class OutOfTime(InvalidInput):
+    """A dry cycle took longer than the question that it answers may cost."""
+
+
 class IllegalMove(PumiceError):
     """A task was to change to a status that its present status does not allow."""
 

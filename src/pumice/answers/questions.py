@@ -45,7 +45,7 @@ When: TypeAlias = Annotated[
 class AskOwner(Protocol):
     """Puts a question to the thread that owns the state; a `PumiceError` says why there is no answer."""
 
-    def __call__(self, question: Callable[[Answers], T], /) -> Future[T]: ...
+    def __call__(self, question: Callable[[Answers], T], /, who: str = "") -> Future[T]: ...
 
 
 class Nothing(msgspec.Struct, frozen=True):
@@ -238,7 +238,7 @@ QUESTIONS: Final[tuple[Question[Any], ...]] = (WHY, WHEN, WAITING, QUEUES, FAIRN
 api.make_known(*(question.parameters for question in QUESTIONS))
 
 
-async def answered(ask: AskOwner, question: Question[Any], asked: Asked, sight: Sight) -> Any:
+async def answered(ask: AskOwner, question: Question[Any], asked: Asked, sight: Sight, who: str = "") -> Any:
     """Return an answer as plain data, as much of it as a caller may see.
 
     :raises PumiceError: there is none; says why.
@@ -247,7 +247,7 @@ async def answered(ask: AskOwner, question: Question[Any], asked: Asked, sight: 
     def put(answers: Answers) -> tuple[Any, VisibleNames]:
         return question.put(answers, asked), answers.names()
 
-    found, names = await asyncio.wrap_future(ask(put))
+    found, names = await asyncio.wrap_future(ask(put, who=who))
     return seen(await asyncio.to_thread(question.finish, found), sight, names)
 
 

@@ -293,7 +293,7 @@ class Dashboard:
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         if sight.namespaces is not None and namespace not in sight.namespaces:
             raise NotAllowed(f"{reader.name} may not read jobs in namespace {namespace!r}")
-        told = await answered(self._ask, WHY, Asked(AboutWhy(namespace, name)), sight)
+        told = await answered(self._ask, WHY, Asked(AboutWhy(namespace, name)), sight, reader.name)
         events = [
             c for c in changes_for(self._history.changes, sight) if f"{namespace}/{name}" in (c.name, c.beneficiary)
         ]
@@ -353,7 +353,7 @@ class Dashboard:
                 objects = objects_in(text)
                 await reader.must_submit(sorted({obj.metadata.namespace or "default" for obj in objects}))
                 sight = await reader.sight({obj.metadata.namespace or "default" for obj in objects})
-                tried = await answered(self._ask, TRY, Asked(AboutTrial(), objects), sight)
+                tried = await answered(self._ask, TRY, Asked(AboutTrial(), objects), sight, reader.name)
             except PumiceError as exc:
                 problem = str(exc)
         return "try.html", {"page": "try", "example": _EXAMPLE, "text": text, "problem": problem, "tried": tried}
@@ -371,7 +371,7 @@ class Dashboard:
         if request.method == "POST":
             try:
                 asked = asked_in(form, survey.settings)
-                question = await asyncio.wrap_future(self._ask(lambda answers: answers.what_if(asked)))
+                question = await asyncio.wrap_future(self._ask(lambda answers: answers.what_if(asked), who=reader.name))
                 answer = await asyncio.to_thread(question.answer)
             except PumiceError as exc:
                 problem = str(exc)

@@ -107,7 +107,7 @@ class AnswersApi:
         parameters = _parameters(question, request)
         body = question.read_body(await _body(request)) if question.body is not None else None
         asked, sight = await self._allowed(question, Asked(parameters, body), user)
-        return await answered(self._ask, question, asked, sight)
+        return await answered(self._ask, question, asked, sight, user.username)
 
     async def _allowed(self, question: Question[Any], asked: Asked, user: KnownUser) -> tuple[Asked, Sight]:
         """Return the question as it may be put, and what the caller may see of the answer.

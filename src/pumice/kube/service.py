@@ -136,7 +136,7 @@ class Service:
         self._backend.inbox.wake()
         return wanted
 
-    def ask(self, question: Callable[[Answers], T]) -> Future[T]:
+    def ask(self, question: Callable[[Answers], T], who: str = "") -> Future[T]:
         """The answer to a question about the state, once it was put; that is after the next cycle.
 
         :raises NoAnswer: this replica answers none.
@@ -144,7 +144,7 @@ class Service:
         idle = self._idle()
         if idle:
             raise NoAnswer(idle)
-        return self._questions(question)
+        return self._questions(question, who)
 
     def _idle(self) -> str:
         """Why no cycles run here; nothing if they do."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from pumice.errors import ActionError, InvalidInput, words_of
+from pumice.errors import ActionError, InvalidInput, OutOfTime, words_of
 from pumice.framework.points.guard import FAILS, author_line, let_pass
 from pumice.framework.session.rounds import copied
 from pumice.framework.session.runtime import Runtime
@@ -34,6 +34,7 @@ def run_cycle(
     details: bool = False,
     tells: bool = True,
     inspect: Callable[[Session], None] | None = None,
+    until: float = 0.0,
 ) -> CycleReport:
     """Run every action once on the state as it is; return what was decided.
 
@@ -41,6 +42,7 @@ def run_cycle(
     *tells*: also say what becomes of the statuses and metrics of jobs that changed; a dry cycle need not.
     *inspect* is shown the session when everything is decided and nothing undone yet; it must only read. It is not
     called where the report of the last cycle is returned; with *details* the cycle is always run.
+    *until*: when the cycle is given up, on the monotonic clock; 0: never.
 
     Whatever is raised within, nothing is left half applied: what was decided until then is taken back. If it was raised
     while the cycle worked on a job, the job is set aside for a while, and the cycle runs again without it.
@@ -53,12 +55,13 @@ def run_cycle(
     set_aside: list[str] = []
 
     def blames_job(exc: BaseException) -> bool:
-        return len(set_aside) < attribution.MOST and attribution.job_to_blame(state, exc) is not None
+        found = not isinstance(exc, OutOfTime) and attribution.job_to_blame(state, exc) is not None
+        return found and len(set_aside) < attribution.MOST
 
     with _without_collector():
         while True:
             session = _session(state, assembly, runtime, shard, environment, details=details, tells=tells)
-            session.failures.blames_job = blames_job
+            session.failures.blames_job, session.failures.until = blames_job, until
             try:
                 report = _run(session, assembly, inspect, details=details)
             except FAILS as exc:
@@ -103,6 +106,7 @@ def _run(
     # 4. Report what was decided, and keep the report if the cycle left the state as it was.
     report = _report(session, assembly, pipelined, statuses, details=details)
     runtime.last_cycle = last_cycle(session, assembly, report, revision)
+    runtime.took = timings["cycle", "total"]
     session.release()
     return report
 

@@ -7,15 +7,17 @@ real cycle decides as if there had been none.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from pumice.errors import InvalidInput
 from pumice.framework.session.rounds import copied
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session, Shard
-from pumice.model.api import AnyObject
+from pumice.model.api import AnyObject, Pod
 from pumice.model.events import Gone, Seen
 from pumice.saved.cycle import pack_memory, unpack_memory
 from pumice.scheduler.assembly import Assembly
@@ -26,6 +28,11 @@ from pumice.state.cluster import ClusterState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+MOST_CLASSES: Final = 100
+"""Jobs, and kinds of pods, that are added to a dry cycle at most: each costs the scheduler a look at every node."""
+SECONDS: Final = 0.5
+"""How much longer than the last cycle a dry cycle with added objects may take."""
 
 
 def dry_cycle(
@@ -46,6 +53,8 @@ def dry_cycle(
     None of the added objects may be there already. What a plugin puts into ``ssn.memory`` is put back where it is made
     of plain values (see `pack_memory`); what it keeps elsewhere is its own matter, as in a cycle that fails.
     """
+    _check_size(state, added)
+    until = time.monotonic() + SECONDS + runtime.took if added else 0.0
     with _taken_back(state, runtime, added):
         for obj in added:
             state.apply(Seen(obj))
@@ -58,7 +67,23 @@ def dry_cycle(
             details=details,
             tells=tells,
             inspect=inspect,
+            until=until,
         )
+
+
+def _check_size(state: ClusterState, added: Sequence[AnyObject]) -> None:
+    """Return if added objects are few enough jobs, and their pods few enough kinds.
+
+    :raises InvalidInput: they are more.
+    """
+    classes: set[int] = set()
+    for obj in added:
+        if isinstance(obj, Pod) and len(classes) <= MOST_CLASSES:
+            with suppress(InvalidInput):  # of which the session tells
+                classes.add(state.classes.of(obj).id)
+    for many, what in ((classes, "kinds of pods"), ([o for o in added if not isinstance(o, Pod)], "jobs")):
+        if len(many) > MOST_CLASSES:
+            raise InvalidInput(f"more than {MOST_CLASSES} {what}: at most so many can be tried at once")
 
 
 @contextmanager
@@ -70,7 +95,7 @@ def _taken_back(state: ClusterState, runtime: Runtime, added: Sequence[AnyObject
     nominated = {uid: task.nominated_node for uid in runtime.nominations if (task := state.tasks.get(uid)) is not None}
     refused = refused_of(state)
     kept = runtime.memory, runtime.health, runtime.nominations, runtime.turns, runtime.told, runtime.cycle
-    losses, runtime.losses = runtime.losses, dict(runtime.losses)
+    losses, runtime.losses, took = runtime.losses, dict(runtime.losses), runtime.took
     last_cycle, runtime.last_cycle = runtime.last_cycle, None
     metered, runtime.metered = runtime.metered, True
     runtime.memory, _ = _copied(runtime.memory)
@@ -84,7 +109,7 @@ def _taken_back(state: ClusterState, runtime: Runtime, added: Sequence[AnyObject
         for obj in reversed(added):
             state.apply(Gone(obj.kind_name, obj.key))
         runtime.memory, runtime.health, runtime.nominations, runtime.turns, runtime.told, runtime.cycle = kept
-        runtime.last_cycle, runtime.metered, runtime.losses = last_cycle, metered, losses
+        runtime.last_cycle, runtime.metered, runtime.losses, runtime.took = last_cycle, metered, losses, took
         for uid, phase in phases.items():
             if state.session_jobs[uid].phase != phase:
                 state.set_phase(state.session_jobs[uid], phase)

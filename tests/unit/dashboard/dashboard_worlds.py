@@ -74,7 +74,7 @@ class Word:
 def asking(desk: Answers) -> Callable[..., Future[Any]]:
     """Answers at once."""
 
-    def ask(question: Callable[[Answers], Any]) -> Future[Any]:
+    def ask(question: Callable[[Answers], Any], /, who: str = "") -> Future[Any]:
         answer: Future[Any] = Future()
         try:
             answer.set_result(question(desk))

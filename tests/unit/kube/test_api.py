@@ -114,7 +114,7 @@ def talk(story: Callable[[Asks, Api], Any], ask: Any = None, monkeypatch: pytest
     """A story at the door."""
     known = desk()
 
-    def at_once(question: Callable[[Answers], Any]) -> Future[Any]:
+    def at_once(question: Callable[[Answers], Any], /, who: str = "") -> Future[Any]:
         future: Future[Any] = Future()
         try:
             future.set_result(question(known))
@@ -319,7 +319,7 @@ def test_a_job_that_is_not_there_is_not_found_and_a_question_without_one_is_none
 
 
 def test_a_replica_that_does_not_lead_says_so_and_when_to_come_again() -> None:
-    def idle(question: Any) -> Future[Any]:
+    def idle(question: Any, /, who: str = "") -> Future[Any]:
         raise NoAnswer("this replica does not lead, rep1 does")
 
     async def story(asks: Asks, api: Api) -> None:
@@ -342,7 +342,7 @@ def test_an_api_server_that_cannot_be_asked_opens_nothing() -> None:
 def test_one_user_has_only_so_many_questions_open() -> None:
     waiting: list[Future[Any]] = []
 
-    def never(question: Any) -> Future[Any]:
+    def never(question: Any, /, who: str = "") -> Future[Any]:
         waiting.append(Future())
         return waiting[-1]
 

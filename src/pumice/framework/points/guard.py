@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import total_ordering
@@ -21,7 +22,7 @@ import numpy as np
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import SKIP, Scope
 from pumice.engine.views import Bools, Filter, Floats, Reasons, Scorer, of_job, same_class
-from pumice.errors import PluginError, PluginLoadError, PumiceError, shown, words_of
+from pumice.errors import OutOfTime, PluginError, PluginLoadError, PumiceError, shown, words_of
 from pumice.framework.arguments import Arguments
 from pumice.framework.metrics import Metrics
 from pumice.framework.names import unknown
@@ -82,6 +83,16 @@ class Failures:
         self.failed: set[str] = set()
         self.blames_job: Callable[[BaseException], bool] = lambda exc: False
         """Report whether a job is to blame for a failure within our own code; the cycle sets that job aside then."""
+        self.until = 0.0
+        """When a dry cycle is given up, on the monotonic clock; 0: never. Each question about rows looks at it."""
+
+    def look_at_time(self) -> None:
+        """Return if there is time left.
+
+        :raises OutOfTime: there is none.
+        """
+        if self.until and time.monotonic() > self.until:
+            raise OutOfTime("the scheduler has no more time for this question; ask about fewer or simpler pods")
 
     def contain(
         self,
@@ -360,7 +371,7 @@ class PluginRows:
     """The engine's way into plugins. A hint that fails is as if it had not been declared."""
 
     def __init__(self, failures: Failures) -> None:
-        self._contain = failures.contain
+        self._contain, self._look_at_time = failures.contain, failures.look_at_time
 
     # -- answers ----------------------------------------------------------------------------------------------------
     def objections(self, f: Filter, task: Task, rows: NodeRows, nodes: Sequence[Node]) -> Reasons:
@@ -370,6 +381,7 @@ class PluginRows:
 
     def objections_or_none(self, f: Filter, task: Task, rows: NodeRows, nodes: Sequence[Node]) -> Reasons | None:
         """The same; None where it has no objection to any row."""
+        self._look_at_time()
         if not f.batch:
             found = self._one_by_one(f, task, nodes)
             return np.array(found, dtype=np.int32) if any(found) else None
@@ -406,6 +418,7 @@ class PluginRows:
         :raises Unfit: a batch score of scope SESSION refuses to let the task be placed at all. A score that is kept for
             other tasks too cannot refuse one of them.
         """
+        self._look_at_time()
         if not s.batch:
             return np.array(self._scores_of(s, task, nodes), dtype=np.float64)
         try:

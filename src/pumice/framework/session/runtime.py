@@ -57,6 +57,8 @@ class Runtime:
     tiers: tuple[object, object, list[list[PluginEntry]]] | None = None
     """The state and the assembled conf that the last session had, with its plugins: persistent ones stay for these."""
 
+    took: float = 0.0
+    """Seconds of the last cycle that was run."""
     last_cycle: Any = None
     """The last cycle, if it left everything as it was (`scheduler/report.py`)."""
 
