@@ -60,7 +60,7 @@ def documents_of_text(text: str, name: str) -> Iterator[ManifestDocument]:
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
     for path in paths:
         if not path.exists():
-            raise InvalidInput(f"path {str(path)!r}: does not exist")
+            raise InvalidInput(f"{path}: no such file")
         yield from sorted(p for p in path.rglob("*") if p.suffix in _SUFFIXES) if path.is_dir() else [path]
 
 
@@ -274,7 +274,7 @@ def unread_words(kinds: Iterable[str]) -> list[str]:
     if confs:
         lines.append(f"{', '.join(confs)} is a configuration and was left out; pass a SchedulingShard with --conf")
     if others:
-        lines.append(f"a scheduler does not read objects of kind {', '.join(others)}")
+        lines.append(f"ignored, for a scheduler does not read them: {', '.join(others)}")
     return lines
 
 

@@ -44,12 +44,9 @@ def test_the_demo_reads_well(pumice: Pumice) -> None:
     ran = pumice("cycle", DEMO, "--conf", DEMO_CONF)
     assert "Placed: 10 pods of 4 jobs" in ran.out
     assert "Waiting: 5 jobs" in ran.out
-    assert "2 of the 3 tasks that it needs have a node" in ran.out
+    assert "2 of 3 pods have a node" in ran.out
     assert "→ 1 more nvidia.com/gpu on a100-2, for the task that has no node yet" in ran.out
-    assert (
-        "h100-1 and 1 other would do; only this is in the way: node(s) had untolerated taint {dedicated: h100}"
-        in ran.out
-    )
+    assert "h100-1 and 1 other would fit but for this: node(s) had untolerated taint {dedicated: h100}" in ran.out
     assert "→ put it into queue 'platform', or create queue 'platfrom'" in ran.out
     assert ran.err == ""
     assert not any(line.endswith(" ") for line in ran.out.splitlines())

@@ -16,7 +16,7 @@ from pumice.cli.app import COMMANDS
     [
         (["plugin", "points", "preidcate"], "no extension point named 'preidcate'; did you mean 'predicate'?"),
         (["plugin", "show", "gnag"], "no plugin named 'gnag'; did you mean 'gang'?"),
-        (["cycle", "nowhere"], "path 'nowhere': does not exist"),
+        (["cycle", "nowhere"], "nowhere: no such file"),
         (
             ["why", "lama", DEMO, "--conf", DEMO_CONF],
             "no job named 'lama'; did you mean 'llama'?",
@@ -90,7 +90,10 @@ def test_an_object_with_a_field_of_the_wrong_type_is_named_with_its_file(pumice:
 
 def test_kinds_that_a_scheduler_does_not_read_are_a_warning(pumice: Pumice, tmp_path: Path) -> None:
     (tmp_path / "node.yaml").write_text("kind: Node\nmetadata: {name: n1}\n---\nkind: ConfigMap\n---\nkind: Secret\n")
-    assert "objects of kind ConfigMap, Secret" in pumice("status", "queue", "--from", tmp_path).err
+    assert (
+        "ignored, for a scheduler does not read them: ConfigMap, Secret"
+        in pumice("status", "queue", "--from", tmp_path).err
+    )
 
 
 def test_help_names_every_command(pumice: Pumice) -> None:

@@ -180,7 +180,7 @@ def test_an_option_that_does_not_exist_is_wrong_usage_for_every_command(pumice: 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["cycle", "nowhere", "-o", "json"], 1, "error: path 'nowhere': does not exist\n"),
+        (["cycle", "nowhere", "-o", "json"], 1, "error: nowhere: no such file\n"),
         (["cycle"], 2, "Missing argument"),
         (["run"], 1, "error: neither a kubeconfig nor a pod's account"),
         (["run", "--help"], 0, ""),

@@ -71,7 +71,7 @@ def test_pods_of_another_scheduler_are_counted_and_named(pumice: Pumice, tmp_pat
 def test_kinds_that_are_not_read_are_told_to_programs_too(pumice: Pumice, tmp_path: Path) -> None:
     path = file(tmp_path, node(), {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}})
     told = pumice("cycle", path, "-o", "json").data["warnings"]
-    assert told == ["a scheduler does not read objects of kind Service"]
+    assert told == ["ignored, for a scheduler does not read them: Service"]
 
 
 @pytest.mark.parametrize("started", [0, 8])

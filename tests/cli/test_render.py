@@ -69,7 +69,7 @@ def test_columns_that_say_nothing_are_left_out_first_and_others_with_a_word(
     assert shown("a-name-of-20-letters", 3) == ["NAME", "FAILED", "CREATION"]
     assert capsys.readouterr().err == ""
     assert shown("a-name-of-thirty-three-letters-xx", 0) == ["NAME"]
-    assert capsys.readouterr().err == "left out in this width: CREATION; a wider terminal and -o json have all\n"
+    assert capsys.readouterr().err == "hidden at this width: CREATION (widen, or -o json)\n"
 
 
 def test_a_table_breaks_the_columns_that_may_be_broken(terminal: Shown) -> None:

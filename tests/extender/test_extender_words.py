@@ -58,9 +58,7 @@ def test_the_message_of_an_error_is_read_and_no_advice_is_made_up(verb: str) -> 
     found = why(verb, DOWN)
     assert (str(found.stage), found.code) == STAGES[verb]
     assert WORDS in found.text
-    assert found.unblock == (
-        [f"n1 would do; only this is in the way: {found.reasons[0].text}"] if verb == "predicate" else []
-    )
+    assert found.unblock == ([f"n1 would fit but for this: {found.reasons[0].text}"] if verb == "predicate" else [])
 
 
 @pytest.mark.parametrize("verb", SAID)
@@ -68,7 +66,7 @@ def test_the_message_of_a_refusal_is_read_and_no_advice_is_made_up(verb: str) ->
     found = why(verb, SAID[verb])
     assert (str(found.stage), found.code) == STAGES[verb]
     assert WORDS in found.text
-    assert found.unblock == ([f"n1 would do; only this is in the way: {WORDS}"] if verb == "predicate" else [])
+    assert found.unblock == ([f"n1 would fit but for this: {WORDS}"] if verb == "predicate" else [])
 
 
 @pytest.mark.parametrize(

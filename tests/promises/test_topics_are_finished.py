@@ -152,7 +152,7 @@ TOPICS = (
         "docs/differences.md",
         (lambda: cycled("demo", compat="volcano"), "Placed: 10 pods of 4 jobs"),
         ("veto-overridden", "gang-ignores-never", "predicate-cache"),
-        (lambda: cycled("demo", compat="volcano"), "2 of the 3 tasks that it needs have a node"),
+        (lambda: cycled("demo", compat="volcano"), "2 of 3 pods have a node"),
     ),
     Topic(
         "admission",
@@ -163,8 +163,8 @@ TOPICS = (
         ("permit-hides-votes", "capacity-fails-closed"),
         (
             lambda: cycled("admission"),
-            "the cluster holds 0 and has promised 5 of the 12 cpu that it may have (the nodes times "
-            "overcommit-factor, 10 × 1.2); asked for: 10",
+            "the cluster holds 0 and has promised 5 of 12 cpu (the nodes times "
+            "overcommit-factor, 10 × 1.2); 10 more are needed",
         ),
     ),
     Topic(

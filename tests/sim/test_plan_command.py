@@ -82,7 +82,7 @@ def test_more_load_and_failing_nodes_are_compared_with_how_it_is(home: Path) -> 
     result = plan("--load", "1.5", "--fail", "2@n", "--seeds", "1..2", "--report", "out.html")
     assert "load × 1.5, 2 of n fail" in result.stdout
     said = " ".join(result.stdout.split())
-    assert "2 nodes of n, drawn by the seed, fail at" in said
+    assert "2 n nodes (random per seed) fail at" in said
     assert "jobs are hit on average (on seed 1: default/g-" in said
     assert "jobs are hit on average" in (home / "out.html").read_text()
 

@@ -87,7 +87,7 @@ def test_what_runs_goes_on_what_waits_is_placed_and_the_dead_are_left_out(tmp_pa
     registry = default_registry()
     scenario = read_scenario(tmp_path / "s.yaml", catalogue_of(registry))
     assert [text.rpartition("/cluster.yaml:")[2] for text in scenario.setting.warnings[:2]] == [
-        "manifests: a scheduler does not read objects of kind Service",
+        "manifests: ignored, for a scheduler does not read them: Service",
         "24: pod default/orphan runs on node 'gone', which is not there: left out",
     ]
     log = StringIO()

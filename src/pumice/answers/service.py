@@ -322,7 +322,7 @@ class Answers:
         """The changed decisions under a supposition, as a question that any thread may answer.
 
         :raises NoSuchThing: a queue, a node or a job that is not there.
-        :raises InvalidInput: nothing is supposed.
+        :raises InvalidInput: nothing to change.
         """
         asked.check()
         state = self.state

@@ -66,7 +66,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         :raises InvalidInput: nothing is.
         """
         if not (self.queues or self.more or self.drained or self.conf.strip()):
-            raise InvalidInput("nothing is supposed: name a queue, more nodes, a node to drain or another conf")
+            raise InvalidInput("nothing to change: name a queue, more nodes, a node to drain or another conf")
 
 
 def read_what_if(data: object) -> WhatIf:
@@ -238,7 +238,7 @@ def _drain(state: ClusterState, name: str) -> str:
     _see(state, replace(node.object, spec=replace(node.object.spec, unschedulable=True)))
     for pod in ours:
         state.apply(Seen(_anew(pod)))
-    return f"node {name} drained, {counted(len(ours), 'pod')} of ours to be placed anew"
+    return f"node {name} drained; {counted(len(ours), 'pod')} must move"
 
 
 def _anew(pod: Pod) -> Pod:

@@ -434,7 +434,9 @@ def fares(start: SupposedStart) -> str:
 def summary(answer: WhatIfAnswer) -> str:
     """All of it, in one line."""
     if not (answer.sooner or answer.later or answer.queues or answer.evictions or answer.spared):
-        return "Nothing would be otherwise."
+        return "Nothing would change."
+    if not (answer.sooner or answer.later):
+        return "No job's start changes."
     sooner = f"{counted(answer.sooner, 'job')} would start sooner" if answer.sooner else "No job would start sooner"
     return f"{sooner}, {f'{answer.later:,} later or lose pods' if answer.later else 'none later'}."
 

@@ -213,8 +213,9 @@ def _struck(scenario: SimScenario, failure: NodeFailure, runs: Any) -> list[str]
     named = f" (on seed {seed}: {', '.join(jobs[:_NAMED])}{', …' if len(jobs) > _NAMED else ''})" if jobs else ""
     back = "for good" if math.isinf(failure.for_s) else f"for {units.duration(failure.for_s)}"
     mean = sum(map(len, hit.values())) / len(hit)
-    who = f"{failure.count} nodes of {failure.group}, drawn by the seed"
-    return [f"{who}, fail at {units.duration(failure.at_s)} {back}: {mean:.1f} jobs are hit on average{named}"]
+    who = f"{counted(failure.count, f'{failure.group} node')} (random per seed)"
+    fails = "fails" if failure.count == 1 else "fail"
+    return [f"{who} {fails} at {units.duration(failure.at_s)} {back}: {mean:.1f} jobs are hit on average{named}"]
 
 
 # -- sizes ----------------------------------------------------------------------------------------------------------

@@ -219,7 +219,7 @@ def table(
     _print(out, wide=sum(fitted.widths) + 3 * len(columns))
     missing = [name for at, name in enumerate(columns) if at not in fitted.columns and _says_something(texts, at)]
     if missing:
-        note(f"left out in this width: {', '.join(missing)}; a wider terminal and -o json have all")
+        note(f"hidden at this width: {', '.join(missing)} (widen, or -o json)")
 
 
 def _says_something(texts: Sequence[Sequence[str]], at: int) -> bool:

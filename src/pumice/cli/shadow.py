@@ -225,7 +225,7 @@ def _show(report: Report, when: Callable[[float], str]) -> None:
             ("still waiting", f"{len(report.waiting):,} that the candidate would have started"),
             ("evictions", f"{total.evicted:,} done, {total.evicted_by_both:,} of them by both"),
             ("would evict", f"{total.would_evict:,} pods more"),
-            ("cost", f"{1000 * report.cpu_seconds / max(report.cycles, 1):.1f} ms of CPU a cycle, for deciding"),
+            ("decision cost", f"{1000 * report.cpu_seconds / max(report.cycles, 1):.1f} ms CPU per cycle"),
         ]
     )
     affected = [p for day in report.days for p in (*day.sooner, *day.later)]

@@ -53,10 +53,10 @@ def short(amounts: Mapping[str, Number]) -> str:
 
 
 STOPPED = {
-    Stage.ABSENT: "not considered",
+    Stage.ABSENT: "cannot be scheduled",
     Stage.ENQUEUE: "not yet admitted to its queue",
     Stage.VALID: "not complete",
-    Stage.QUEUE: "its queue cannot take it now",
+    Stage.QUEUE: "over its queue's share",
     Stage.NODES: "no room on the nodes",
     Stage.TOPOLOGY: "no place with its network topology",
     Stage.READY: "not enough tasks have a place",
@@ -133,7 +133,7 @@ def _placed(state: ClusterState, report: CycleReport) -> None:
     for pod, node in report.binds.items():
         by_job.setdefault(state.task_by_key[pod].job_key, Counter())[node] += 1
     if not by_job:
-        _title("Nobody was placed", "yellow")
+        _title("Nothing was placed", "yellow")
         return
     _title(f"Placed: {counted(len(report.binds), 'pod')} of {counted(len(by_job), 'job')}", "green")
     render.table(

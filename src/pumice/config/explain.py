@@ -131,7 +131,7 @@ def render(chains: Sequence[HookChain], dialect: str = "volcano") -> str:
     idle = [chain.hook for chain in chains if chain.asked and not chain.tiers]
     unasked = [chain.hook for chain in chains if chain.tiers and not chain.asked]
     if idle:
-        lines.append(f"no plugin of this conf answers: {', '.join(idle)}")
+        lines.append(f"unused extension points: {', '.join(idle)}")
     if unasked:
         lines.append(f"plugins would answer, but no action of this conf asks: {', '.join(unasked)}")
     return "\n".join(lines).rstrip() + "\n"

@@ -43,32 +43,32 @@ class Limit:
     def __str__(self) -> str:
         why = f"{self.bound}, {self.detail}" if self.detail else str(self.bound)
         kept = f" and has promised {self._shown(self.promised)}" if self.promised else ""
-        have = f"{self.of} holds {self._shown(self.holds)}{kept} of the {self._shown(self.may_have)} {self.resource}"
-        asked = f"; asked for: {self._shown(self.asks)}" if self.asks else ""
-        return f"{have} that it may have ({why}){asked}"
+        have = f"{self.of} holds {self._shown(self.holds)}{kept} of {self._shown(self.may_have)} {self.resource}"
+        asked = f"; {self._shown(self.asks)} more are needed" if self.asks else ""
+        return f"{have} ({why}){asked}"
 
     @property
     def advice(self) -> str:
         """The change that would lift it, other than waiting."""
-        ends = f"other work of {self.of} ends"
+        ends = f"wait until other work of {self.of} ends"
         if not self.may_have and self.bound in (Bound.CLUSTER, Bound.OVERCOMMIT):
             return f"nodes with {self.resource}, of which {self.of} can have none"
         match self.bound:
             case Bound.CAPABILITY:
-                return f"{ends}, or a higher capability of {self.of}"
+                return f"{ends}, or raise the capability of {self.of}"
             case Bound.SHARE:
-                return f"{ends}, other queues ask for less, or a higher weight of {self.of}"
+                return f"{ends}, or raise the weight of {self.of}"
             case Bound.DESERVED:
-                return f"{ends}, or a higher deserved of {self.of}"
+                return f"{ends}, or raise the deserved of {self.of}"
             case Bound.PARENT:
-                return f"{ends}, or a higher capability of {self.detail}"
+                return f"{ends}, or raise the capability of {self.detail}"
             case Bound.GUARANTEES:
                 helps = f"more nodes with {self.resource}, or smaller guarantees of other queues"
                 return f"{ends}, {helps}" if self.may_have else helps
             case Bound.QUOTA:
-                return f"other work of the namespace ends, or a higher {self.bound} of {self.of}"
+                return f"wait until other work of the namespace ends, or raise the {self.bound} of {self.of}"
             case _:
-                return f"{ends}, or more nodes with {self.resource}"
+                return f"{ends}, or add nodes with {self.resource}"
 
     def _shown(self, amount: float) -> str:
         return shown(self.resource, amount)

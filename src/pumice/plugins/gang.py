@@ -52,7 +52,7 @@ class Gang(Plugin):
         missing = job.min_available - valid
         if missing > 0:
             text = f"Not enough valid tasks for gang-scheduling, valid: {valid}, min: {job.min_available}"
-            advice = f"{missing} more pod{'' if missing == 1 else 's'}, or a smaller minMember"
+            advice = f"create {missing} more pod{'' if missing == 1 else 's'}, or lower minMember"
             return reject(text, ReasonCode.NOT_ENOUGH_TASKS, advice=advice)
         return True
 

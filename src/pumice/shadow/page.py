@@ -101,7 +101,7 @@ def in_words(placed: ComparedPlacement) -> str:
         case "sooner":
             return f"{units.duration(placed.seconds)} sooner, on {wished}"
         case "later":
-            return "would let it wait"
+            return "would not place it"
         case "elsewhere":
             return f"{placed.elsewhere} of {counted(placed.pods, 'pod')} elsewhere: {wished}"
     return "the same"

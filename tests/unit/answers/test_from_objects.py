@@ -43,9 +43,9 @@ def test_a_job_that_is_not_let_in_says_so_in_its_condition() -> None:
 
 
 def test_pods_say_what_stops_their_job() -> None:
-    why = said(pod=condition("PodScheduled", "False", "Unschedulable", "fits none of 3 nodes"))
+    why = said(pod=condition("PodScheduled", "False", "Unschedulable", "fits on none of 3 nodes"))
     assert (why.explanation.stage, why.explanation.code) == (Stage.NODES, "NoNodeFits")
-    assert why.explanation.text == "j-0: fits none of 3 nodes"
+    assert why.explanation.text == "j-0: fits on none of 3 nodes"
     why = said(pod=condition("PodScheduled", "False", "QueueRefused", "holds 6 of 8"))
     assert (why.explanation.stage, why.explanation.code) == (Stage.QUEUE, "QueueRefused")
 

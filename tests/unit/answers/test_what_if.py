@@ -97,7 +97,7 @@ def test_what_is_as_it_was_changes_nothing() -> None:
     ):
         answer = cluster().what_if(same).answer(apart=False)
         assert (answer.jobs, answer.queues, answer.sooner, answer.later) == ([], [], 0, 0)
-        assert summary(answer) == "Nothing would be otherwise."
+        assert summary(answer) == "Nothing would change."
 
 
 def test_more_nodes_are_like_the_one_that_is_named() -> None:
@@ -121,7 +121,7 @@ def test_a_node_that_is_drained_has_its_pods_placed_anew_elsewhere_or_waiting() 
     there = node("n1", cpu=4), node("n2", cpu=4)
     room = desk(*there, job("moves", tasks=2, cpu=1, on="n1"))
     answer = asked(room, drained=["n1"])
-    assert answer.changes == ["node n1 drained, 2 pods of ours to be placed anew"]
+    assert answer.changes == ["node n1 drained; 2 pods must move"]
     assert fates(answer) == {"default/moves": ("runs", "starts")}
     full = desk(*there, job("moves", tasks=2, cpu=1, on="n1"), job("stays", tasks=4, cpu=1, on="n2"))
     assert fates(asked(full, drained=["n1"])) == {"default/moves": ("runs", "waits")}
@@ -151,8 +151,8 @@ def test_who_would_be_evicted_and_who_would_be_spared_is_named() -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ({}, "nothing is supposed"),
-        ({"conf": "  "}, "nothing is supposed"),
+        ({}, "nothing to change"),
+        ({"conf": "  "}, "nothing to change"),
         ({"queues": {"a": {"weigth": 3}}}, "has no field 'weigth'"),
         ({"queues": {"a": {"weight": -1}}}, ">= 0"),
         ({"queues": {"a": {"weight": "3"}}}, "must be a whole number"),

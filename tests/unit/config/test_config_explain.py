@@ -96,7 +96,7 @@ job_valid (no flag)
   the first decisive answer ends it
   tier 1: gang
 
-no plugin of this conf answers: target_job
+unused extension points: target_job
 plugins would answer, but no action of this conf asks: preemptable
 """
     )

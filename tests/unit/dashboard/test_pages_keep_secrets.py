@@ -222,7 +222,7 @@ def test_what_is_supposed_is_told_to_who_may_see_everything(address: str, here: 
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        ({}, "nothing is supposed"),
+        ({}, "nothing to change"),
         ({"like": "nowhere"}, "no node named &#39;nowhere&#39;"),
         ({"like": "hidden-node", "many": "²"}, "must be a whole number"),
         ({"like": "hidden-node", "many": "0"}, "&gt;= 1"),

@@ -86,7 +86,7 @@ def test_a_queue_at_its_limit_says_what_it_holds_and_what_is_asked(scenario: Sce
     found = why(scenario, "a", ["gang", "proportion"])
     assert (found.stage, found.plugin) == (Stage.QUEUE, "proportion")
     assert found.limits == [Limit("queue small", "cpu", holds=2, may_have=2, bound=Bound.CAPABILITY, asks=1)]
-    assert found.unblock == ["other work of queue small ends, or a higher capability of queue small"]
+    assert found.unblock == ["wait until other work of queue small ends, or raise the capability of queue small"]
 
 
 def test_the_nearest_miss_is_the_node_that_lacks_least(scenario: Scenario) -> None:
@@ -120,16 +120,14 @@ def test_a_gang_that_is_too_large_says_how_much_of_it_would_fit(scenario: Scenar
     scenario.node("n1", cpu=5).node("n2", cpu=2).job("a", tasks=4, cpu=2)
     found = why(scenario, "a")
     assert (found.stage, found.room_for, found.wants) == (Stage.NODES, 3, {"cpu": "2"})
-    assert found.text == (
-        "3 of the 4 tasks that it needs have a node; the next, a-3, fits none of 2 nodes: 2 Insufficient cpu"
-    )
+    assert found.text == ("3 of 4 pods have a node; a-3 fits on none of 2 nodes: 2 Insufficient cpu")
     assert found.task == "default/a-3"
     assert found.unblock[0] == "1 more cpu on n1, for the task that has no node yet"
 
 
 def test_eviction_is_suggested_only_where_the_conf_has_no_action_for_it(scenario: Scenario) -> None:
     scenario.node("n1", cpu=2).job("running", tasks=2, cpu=1, on="n1").job("a", tasks=1, cpu=2)
-    hint = "eviction could help on 1 node, but no action of this conf evicts"
+    hint = "evicting could free 1 node; add preempt or reclaim to the conf"
     assert hint in why(scenario, "a").unblock
     assert hint not in why(scenario, "a", actions="enqueue, allocate, preempt").unblock
 
@@ -142,7 +140,7 @@ def test_nodes_that_would_do_but_for_one_objection_are_named(scenario: Scenario)
     assert found.but_for == [SoleObjection(text, "predicates", 2, "n1")]
     assert found.nearest is not None
     assert (found.nearest.node, found.nearest.objection) == ("n1", text)
-    assert found.unblock == [f"n1 and 1 other would do; only this is in the way: {text}"]
+    assert found.unblock == [f"n1 and 1 other would fit but for this: {text}"]
 
 
 def test_the_position_is_the_order_in_which_jobs_are_tried(scenario: Scenario) -> None:

@@ -91,7 +91,7 @@ def test_tasks_that_have_a_node_are_told_apart_from_the_one_that_has_none(scenar
     scenario.node("n1", cpu=4).node("n2", cpu=4).node("n3", cpu=3).job("a", tasks=3, cpu=4)
     found = why(scenario, "a")
     assert found.room_for == 2
-    assert found.text.startswith("2 of the 3 tasks that it needs have a node; the next, a-2, fits none of 3 nodes: ")
+    assert found.text.startswith("2 of 3 pods have a node. a-2 fits on none of 3 nodes: ")
     assert found.unblock == ["1 more cpu on n3, for the task that has no node yet"]
 
 
@@ -113,7 +113,7 @@ def test_what_one_task_lacks_is_not_said_to_be_all_that_the_job_lacks(tasks: int
 def test_a_gang_of_which_nothing_fits_is_told_that_it_fits_no_node(scenario: Scenario) -> None:
     scenario.node("n1", cpu=4).job("old", cpu=3, on="n1").job("a", tasks=3, cpu=2)
     found = why(scenario, "a")
-    assert (found.room_for, found.text) == (0, "fits none of 1 nodes: 1 Insufficient cpu")
+    assert (found.room_for, found.text) == (0, "fits on none of 1 nodes: 1 Insufficient cpu")
 
 
 def test_room_that_the_job_itself_may_not_use_twice_is_no_room(scenario: Scenario) -> None:
@@ -126,7 +126,7 @@ def test_room_that_the_job_itself_may_not_use_twice_is_no_room(scenario: Scenari
     scenario.job("a", tasks=3, cpu=2, spec=shy.spec, task_labels={"app": "a"})  # type: ignore[attr-defined]
     found = why(scenario, "a")
     assert (found.stage, found.room_for) == (Stage.NODES, 1)
-    assert found.text.startswith("1 of the 3 tasks that it needs have a node; the next")
+    assert found.text.startswith("1 of 3 pods have a node")
     assert (found.nearest, found.unblock) == (None, [])
 
 
@@ -141,7 +141,7 @@ def test_eviction_could_help_only_where_a_node_is_large_enough_and_nobody_object
         ("Insufficient cpu", 3, 1, True)
     ]
     assert found.large_enough == sum(r.helps_on for r in found.reasons) == 1
-    assert "eviction could help on 1 node, but no action of this conf evicts" in found.unblock
+    assert "evicting could free 1 node; add preempt or reclaim to the conf" in found.unblock
 
 
 def test_nobody_to_evict_is_no_help(scenario: Scenario) -> None:
@@ -280,7 +280,7 @@ def test_a_share_by_weight_is_told_as_such_however_high_the_capability() -> None
         assert (at.of, at.resource, at.holds, at.bound, at.asks) == ("queue mine", GPU, 12, Bound.SHARE, 10)
         assert at.may_have == pytest.approx(24 * 2 / 5)
         assert at.detail == "weight 2 of 5"
-        assert "a higher weight of queue mine" in found.unblock[0]
+        assert "raise the weight of queue mine" in found.unblock[0]
         assert "capability" not in found.unblock[0]
 
 
@@ -288,7 +288,7 @@ def test_a_capability_is_told_as_such_however_high_the_weight() -> None:
     found = why(shared(90, 16), "a", "gang", "proportion")
     (at,) = found.limits
     assert (at.holds, at.may_have, at.bound, at.asks) == (12, 16, Bound.CAPABILITY, 10)
-    assert found.unblock == ["other work of queue mine ends, or a higher capability of queue mine"]
+    assert found.unblock == ["wait until other work of queue mine ends, or raise the capability of queue mine"]
 
 
 def test_with_both_raised_the_job_is_served() -> None:
@@ -320,7 +320,7 @@ def test_a_queue_above_it_is_named(scenario: Scenario) -> None:
     )
     (at,) = found[0].limits
     assert (at.of, at.holds, at.may_have, at.bound, at.asks) == ("queue up", 3, 4, Bound.CAPABILITY, 2)
-    assert found[0].unblock == ["other work of queue up ends, or a higher capability of queue up"]
+    assert found[0].unblock == ["wait until other work of queue up ends, or raise the capability of queue up"]
 
 
 @pytest.mark.parametrize("plugin", ["proportion", "capacity"])
@@ -334,7 +334,7 @@ def test_what_is_guaranteed_to_others_is_told_as_such(
     found = why(scenario, "a", "gang", plugin)
     (at,) = found.limits
     assert (at.bound, at.may_have) == (Bound.GUARANTEES, most)
-    waits = "other work of queue default ends, " if most else ""
+    waits = "wait until other work of queue default ends, " if most else ""
     assert found.unblock == [f"{waits}more nodes with cpu, or smaller guarantees of other queues"]
 
 
@@ -369,7 +369,9 @@ def test_a_quota_of_the_namespace_says_its_numbers(scenario: Scenario) -> None:
     found = why(scenario, "a", "gang", "resourcequota")
     (at,) = found.limits
     assert (at.of, at.holds, at.may_have, at.asks) == ("ResourceQuota default/small", 4, 5, 2)
-    assert found.unblock == ["other work of the namespace ends, or a higher spec.hard of ResourceQuota default/small"]
+    assert found.unblock == [
+        "wait until other work of the namespace ends, or raise the spec.hard of ResourceQuota default/small"
+    ]
 
 
 def test_a_queue_that_is_full_says_so_for_whoever_comes_next(scenario: Scenario) -> None:
@@ -495,5 +497,5 @@ def test_no_task_is_said_to_have_a_node_that_a_plugin_keeps_it_from(scenario: Sc
     scenario.node("n1", cpu=4).node("n2", cpu=4).job("a", tasks=3, cpu=4)
     found = why(scenario, "a", "gang", "predicates", Keeper)
     assert found.room_for == 1
-    assert found.text.startswith("1 of the 3 tasks that it needs have a node; the next, a-1, fits none of 2 nodes: ")
+    assert found.text.startswith("1 of 3 pods have a node. a-1 fits on none of 2 nodes: ")
     assert {(r.text, r.nodes) for r in found.reasons} == {("kept for others", 1), ("Insufficient cpu", 1)}

@@ -422,7 +422,7 @@ def test_what_if_is_answered_to_who_may_see_everything(monkeypatch: pytest.Monke
             status, told, _headers = await ask("/v1/what-if", token, supposed)
             assert (status, missing in told["error"], "rival" in str(told)) == (403, True, False)
         for wrong, code, said in (
-            ({}, 422, "nothing is supposed"),
+            ({}, 422, "nothing to change"),
             ({"nodes": 3}, 422, "has no field 'nodes'"),
             ({"drained": ["node-8"]}, 404, "did you mean 'node-7'"),
             ({"conf": "actions: ["}, 422, "not YAML"),

@@ -34,7 +34,7 @@ def test_a_queue_is_served_up_to_its_capability_and_no_further() -> None:
     scenario.add(job("x", tasks=5, min_available=1, queue="a"))
     assert len(scenario.run(plugins=PLUGINS).binds) == 3
     assert scenario.last.why("x").reason == "queue resource quota insufficient: insufficient cpu"
-    numbers = "queue a holds 3 of the 3 cpu that it may have (its capability); asked for: 1"
+    numbers = "queue a holds 3 of 3 cpu (its capability); 1 more are needed"
     assert scenario.last.why("x").text == f"queue resource quota insufficient: insufficient cpu; {numbers}"
     scenario.assert_invariants()
 

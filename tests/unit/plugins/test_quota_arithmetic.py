@@ -62,9 +62,7 @@ def test_what_was_just_placed_for_who_asks_is_asked_for_and_what_is_promised_is_
     used, asked = {CPU: 9000}, [(CPU, 2000)]
     (short,) = quota.lacking("queue a", {CPU: 10000}, used, asked, ruled, own={CPU: 4000}, promised={CPU: 2000})
     assert (short.holds, short.promised, short.may_have, short.asks) == (3, 2, 10, 6)
-    assert (
-        str(short) == "queue a holds 3 and has promised 2 of the 10 cpu that it may have (its capability); asked for: 6"
-    )
+    assert str(short) == "queue a holds 3 and has promised 2 of 10 cpu (its capability); 6 more are needed"
 
 
 def ruled(_: int) -> tuple[Bound, str]:

@@ -61,7 +61,7 @@ def start_in_words(when: WhenAnswer, clock: str = "") -> str:
         case "now":
             return "starts now: the next cycle places it"
         case "never":
-            return "never, with what is there"
+            return "will not start on this cluster as it is"
         case "range" if when.low is not None and when.high is not None:
             return f"likely starts {span(when.low, when.high)}{clock} (holds in 8 of 10 cases)"
         case _:

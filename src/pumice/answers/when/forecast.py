@@ -26,9 +26,9 @@ from pumice.model.status import TaskStatus
 
 NO_PAST = "nothing is known of how earlier forecasts came out (--past DIR, or the scheduler's history)"
 ORDER = "queues are served by their share, and their jobs in the conf's order, as soon as nodes have room"
-ALONE = "new jobs come as often as lately where queues share, no node is added or lost, and nobody is evicted"
+ALONE = "assumes that new jobs come as often as recently, the nodes stay, and no pod is evicted"
 KNOWN = "jobs run as long as those of the same queue and size submitted next to them, at most as declared"
-UNKNOWN = "a run time that is not declared is taken to be between ten minutes and ten hours"
+UNKNOWN = "jobs without a declared run time: assumed 10 min to 10 h"
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,8 +190,8 @@ def _unblock_nodes(ssn: Session, why: Explanation, without: int) -> Iterable[str
             yield f"{lacks} free on one node{whom}; {near.node} comes nearest"
     for sole in why.but_for:
         others = f" and {counted(sole.nodes - 1, 'other')}" if sole.nodes > 1 else ""
-        yield f"{sole.example}{others} would do; only this is in the way: {sole.text}"
+        yield f"{sole.example}{others} would fit but for this: {sole.text}"
     if why.large_enough and not any(a in _EVICTING for a in ssn.actions):
-        yield f"eviction could help on {counted(why.large_enough, 'node')}, but no action of this conf evicts"
+        yield f"evicting could free {counted(why.large_enough, 'node')}; add preempt or reclaim to the conf"
     for budget, pods in why.protected.items():
         yield f"{counted(pods, 'pod')} could make room but for {budget}"

@@ -191,7 +191,7 @@ def _unseen(ssn: Session, job: Job) -> tuple[str, str, str]:
     if waiting and all(t.best_effort for t in waiting) and "backfill" not in ssn.actions:
         text = "its pods ask for nothing, and the action that places such (backfill) is not in the conf"
         return text, code, "backfill among the actions of the conf"
-    return "nothing in this cycle placed or refused it", code, ""
+    return "skipped in this cycle (no action reached it)", code, ""
 
 
 def _no_node(ssn: Session, job: Job, failed: FailedTask) -> str:
@@ -202,10 +202,10 @@ def _no_node(ssn: Session, job: Job, failed: FailedTask) -> str:
     elif not ssn.nodes:
         text = "there are no nodes"
     else:
-        text = f"fits none of {error.nodes} nodes: {parts}"
+        text = f"fits on none of {error.nodes} nodes: {parts}"
     if not placed:
         return text
     needed = job.min_available - job.ready_count
     if placed < needed:
-        return f"{placed} of the {needed} tasks that it needs have a node; the next, {task.name}, {text}"
+        return f"{placed} of {needed} pods have a node. {task.name} {text}"
     return f"{counted(placed, 'task')} of it could have a node; {task.name}, which it also needs, {text}"

@@ -155,7 +155,7 @@ ANY: Final = Rule(
 )
 VOTE: Final = Rule(
     "vote",
-    "tier by tier: a reject ends it, a permit ends it after its tier; all abstaining is as if nobody answered",
+    "the first tier that rejects or permits decides",
     *(forms.ballot, vote, {_R: _no, _A: lambda _: None}),
     refuses=forms.refused,
     stop=Stop.TIER,
