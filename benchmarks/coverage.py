@@ -22,9 +22,18 @@ import numpy as np
 import numpy.typing as npt
 
 import pumice
-from pumice.sim.results.intervals import ALPHA, FEWEST, adjusted, mean_interval, ratio_interval
+from pumice.sim.results.intervals import (
+    ALPHA,
+    FEWEST,
+    SURE,
+    Effect,
+    Interval,
+    adjusted,
+    effect,
+    mean_interval,
+    ratio_interval,
+)
 from pumice.sim.results.metrics import METRICS
-from pumice.sim.results.pairs import SURE, Effect, Interval, effect
 from pumice.sim.results.seeds import PRIMARY
 
 Floats = npt.NDArray[np.float64]

@@ -11,8 +11,7 @@ import argparse
 from pathlib import Path
 from statistics import fmean
 
-from pumice.sim.planning import Variant, VariantPlayer, size
-from pumice.sim.planning.goals import parse_goal
+from pumice.sim.planning import Variant, VariantPlayer, parse_goal, size
 from pumice.sim.scenario import open_scenario
 from pumice.sim.study.workers import LocalExecutor
 

@@ -14,8 +14,7 @@ from pumice.history.stories import read_history
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.sim.run import Simulation
 from pumice.sim.scenario import read_scenario
-from pumice.sim.traces.from_history import recorded
-from pumice.sim.traces.writing import scenario_path, scenario_text, write_trace
+from pumice.sim.traces.from_history import recorded, scenario_path, scenario_text, write_trace
 
 CLOSE = 2.0
 """Seconds: a scheduler's period, a gathering of changes and the way through the server, on a machine that does other

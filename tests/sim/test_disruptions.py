@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pumice.model.api import AnyObject, BudgetSpec, PodDisruptionBudget, decode
-from pumice.sim.disruptions import desired_healthy
 from pumice.sim.engine import Rank
+from pumice.sim.quotas import desired_healthy
 from sim.worlds import job, nodes, simulation, specs
 
 CONF: dict[str, Any] = {

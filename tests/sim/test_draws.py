@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from pumice.sim.cluster import Delays
 from pumice.sim.draws import Constant, Exponential, Lognormal, Uniform, WeightedChoice, stream, uniform_of
 from pumice.sim.faults import Faults
-from pumice.sim.trace_resampling import Shake
 from pumice.sim.traces import TraceJob
-from pumice.sim.workload import Arrivals, Generator
+from pumice.sim.workload import Arrivals, Generator, Shake
 from sim.worlds import job, nodes, simulation, specs
 
 DAILY = (1.0, 4.0, 2.0, 0.0, 6.0, 3.0)

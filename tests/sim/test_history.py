@@ -18,9 +18,7 @@ from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.sim.results.records import RunRecord
 from pumice.sim.run import Simulation
 from pumice.sim.scenario import SimScenario, read_scenario
-from pumice.sim.traces.from_history import RecordedRun, recorded
-from pumice.sim.traces.redaction import redacted
-from pumice.sim.traces.writing import scenario_path, scenario_text, write_trace
+from pumice.sim.traces.from_history import RecordedRun, recorded, redacted, scenario_path, scenario_text, write_trace
 
 DAY = """\
 seed: {seed}

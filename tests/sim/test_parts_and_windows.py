@@ -12,7 +12,7 @@ from pumice.errors import InvalidInput
 from pumice.sim.results import compare, compare_seeds, decode, encode, summarise
 from pumice.sim.results.records import BLOCKS, SHAKEN
 from pumice.sim.scenario import SimScenario, open_scenario
-from pumice.sim.study.playing import StudyRun, play
+from pumice.sim.study.running import StudyRun, play
 from sim.worlds import by_name, job, nodes, simulation, specs
 
 DAY = 86_400

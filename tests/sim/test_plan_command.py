@@ -12,9 +12,8 @@ from typer.testing import CliRunner
 from pumice.cli.app import app
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import catalogue_of
-from pumice.sim.planning import Variant, VariantPlayer, size
+from pumice.sim.planning import Variant, VariantPlayer, parse_goal, size
 from pumice.sim.planning.formula import demanded
-from pumice.sim.planning.goals import parse_goal
 from pumice.sim.planning.variants import NodeFailure
 from pumice.sim.results.intervals import mean_interval
 from pumice.sim.scenario import read_scenario

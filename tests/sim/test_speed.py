@@ -18,7 +18,7 @@ from pumice.sim.engine import Rank
 from pumice.sim.jobs import Work
 from pumice.sim.results.records import RunRecord, decode
 from pumice.sim.speed import Costs, RunningGang, SpeedTable
-from pumice.sim.study.playing import StudyRun, play
+from pumice.sim.study.running import StudyRun, play
 from sim.worlds import by_name, job, nodes, simulation, specs, stays
 
 LINEAR = {"pods": "linear"}

@@ -27,9 +27,7 @@ from pumice.sim.results import decode, encode
 from pumice.sim.results.metrics import METRICS
 from pumice.sim.scenario import SimScenario, open_scenario
 from pumice.sim.study import Study
-from pumice.sim.study.playing import StudyRun
-from pumice.sim.study.running import run_all, seeds_from
-from pumice.sim.study.stopping import LOOKS, MOST_SEEDS, parse_seeds, parse_sure
+from pumice.sim.study.running import LOOKS, MOST_SEEDS, StudyRun, parse_seeds, parse_sure, run_all, seeds_from
 from pumice.sim.study.workers import LocalExecutor, WorkerLost
 
 ROOT = Path(__file__).parents[2]

@@ -22,6 +22,7 @@ from pumice.sim.planning import (
     Variant,
     VariantPlayer,
     answer_in_words,
+    parse_goal,
     remarks,
     side,
     size,
@@ -29,13 +30,11 @@ from pumice.sim.planning import (
     sizes_in_words,
     tried_size,
 )
-from pumice.sim.planning.goals import parse_goal
 from pumice.sim.planning.variants import NodeFailure, groups_of, nodes_of, struck
 from pumice.sim.report import effects, html_seeds, units
 from pumice.sim.results.seeds import compare_seeds
 from pumice.sim.scenario import SimScenario
-from pumice.sim.study.playing import Played
-from pumice.sim.study.stopping import parse_seeds
+from pumice.sim.study.running import Played, parse_seeds
 from pumice.sim.study.workers import usable_cores
 from pumice.words import counted
 

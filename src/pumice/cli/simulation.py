@@ -258,7 +258,7 @@ def plan(
     """
     from pumice.cli.planning import PlanOptions, go
     from pumice.cli.studies import checked, terminable
-    from pumice.sim.planning.goals import DAYS
+    from pumice.sim.planning import DAYS
 
     opened, name, chosen = play.opened(scenario)
     asked = PlanOptions(

@@ -33,9 +33,22 @@ from pumice.sim.results.metrics import metric
 from pumice.sim.results.seeds import PRIMARY
 from pumice.sim.scenario import BUILT_IN, SimScenario, load_conf_file
 from pumice.sim.scenario import open_scenario as read_scenario
-from pumice.sim.study.playing import Played, StudyRun
-from pumice.sim.study.running import Lost, Runs, run_all, seeds_from
-from pumice.sim.study.stopping import LOOK_ALPHA, LOOKS, MOST_SEEDS, Look, Sure, parse_length, parse_seeds, parse_sure
+from pumice.sim.study.running import (
+    LOOK_ALPHA,
+    LOOKS,
+    MOST_SEEDS,
+    Look,
+    Lost,
+    Played,
+    Runs,
+    StudyRun,
+    Sure,
+    parse_length,
+    parse_seeds,
+    parse_sure,
+    run_all,
+    seeds_from,
+)
 from pumice.sim.study.sweeping import grid, parse_vary
 from pumice.sim.study.workers import LocalExecutor, usable_cores
 from pumice.words import counted

@@ -24,8 +24,7 @@ from pumice.model.kai import KAI_QUEUE
 from pumice.model.task import GROUP_ANNOTATION, group_named
 from pumice.scheduler.assembly import assemble
 from pumice.scheduler.recording import NextCycle, restored
-from pumice.sim.expand import expanded
-from pumice.sim.job_manifests import job_of, jobs_of, joining_pods, read_job
+from pumice.sim.job_manifests import expanded, job_of, jobs_of, joining_pods, read_job
 from pumice.sim.run import default_queue, kai_queues
 from pumice.state.cluster import ClusterState
 from pumice.words import counted

@@ -12,10 +12,17 @@ from pumice.cli.options import WrongUsage
 from pumice.history.stories import Told, read_history
 from pumice.sim.report import units
 from pumice.sim.traces import FORMATS, read
-from pumice.sim.traces.described import Description, JobsPart, describe
-from pumice.sim.traces.from_history import RecordedRun, recorded
-from pumice.sim.traces.redaction import LEFT, redacted, redacted_jobs
-from pumice.sim.traces.writing import scenario_path, scenario_text, write_trace
+from pumice.sim.traces.from_history import (
+    LEFT,
+    RecordedRun,
+    recorded,
+    redacted,
+    redacted_jobs,
+    scenario_path,
+    scenario_text,
+    write_trace,
+)
+from pumice.sim.traces.recognising import Description, JobsPart, describe
 from pumice.words import counted
 
 HISTORY = (".jsonl", ".jsonl.gz")

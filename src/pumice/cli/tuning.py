@@ -13,16 +13,14 @@ from pumice.cli.studies import Files, executor_of, say_warnings, study_bar, writ
 from pumice.config import SchedulerConf
 from pumice.errors import ConfigError, InvalidInput
 from pumice.sim.report import render_seeds
-from pumice.sim.report.tuned import html_tuning
 from pumice.sim.results.metrics import metric
 from pumice.sim.scenario import SimScenario
-from pumice.sim.study.stopping import parse_length, parse_seeds
+from pumice.sim.study.running import parse_length, parse_seeds
 from pumice.sim.study.workers import usable_cores
 from pumice.sim.tuning import BASE
+from pumice.sim.tuning.evaluations import Objectives, OccasionSplit, by_seed, by_time
 from pumice.sim.tuning.knobs import Knob, knobs_of, knobs_over
-from pumice.sim.tuning.objectives import Objectives
-from pumice.sim.tuning.occasions import OccasionSplit, by_seed, by_time
-from pumice.sim.tuning.told import TuningAccount, conf_text, queue_manifests, tuned
+from pumice.sim.tuning.told import TuningAccount, conf_text, html_tuning, queue_manifests, tuned
 
 _SEEDS = "1..40"
 _SPLIT = "7d"

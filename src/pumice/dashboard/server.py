@@ -40,7 +40,7 @@ from pumice.dashboard.views import (
     tree_of,
 )
 from pumice.errors import PumiceError
-from pumice.sim.job_text import objects_in
+from pumice.sim.job_manifests import objects_in
 
 FRESH: Final = 2.0
 """Seconds for which a survey is shown to every user."""

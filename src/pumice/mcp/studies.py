@@ -23,14 +23,13 @@ from pumice.errors import InvalidInput, PumiceError
 from pumice.framework.registry import Registry
 from pumice.mcp.arguments import ConfsArguments, GoalArguments
 from pumice.mcp.knowledge import NotKnown
-from pumice.sim.planning import Variant, VariantPlayer, answer_in_words, remarks, size
-from pumice.sim.planning.goals import parse_goal
+from pumice.sim.planning import Variant, VariantPlayer, answer_in_words, parse_goal, remarks, size
 from pumice.sim.planning.variants import groups_of, nodes_of, play_variant
-from pumice.sim.results.pairs import FEWEST, SURE
+from pumice.sim.results.intervals import FEWEST, SURE
 from pumice.sim.results.seeds import SeedRow, compare_seeds
 from pumice.sim.results.summary import Summary
 from pumice.sim.scenario import SimScenario
-from pumice.sim.study.playing import Played, StudyRun
+from pumice.sim.study.running import Played, StudyRun
 from pumice.subprocess_runner import IsolatedProcess, NotInTime
 from pumice.words import counted
 

@@ -37,7 +37,7 @@ from pumice.mcp.knowledge import Knowledge, evicted
 from pumice.mcp.studies import Studies
 from pumice.model.api import AnyObject
 from pumice.scheduler.assembly import catalogue_of
-from pumice.sim.job_text import objects_in
+from pumice.sim.job_manifests import objects_in
 from pumice.sim.scenario import SimScenario
 
 SECONDS: Final = 20.0

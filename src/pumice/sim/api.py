@@ -17,22 +17,19 @@ from pumice.errors import InvalidInput
 from pumice.framework.plugin import Plugin
 from pumice.framework.registry import classes_of
 from pumice.scheduler.assembly import assemble, catalogue_of
-from pumice.sim.planning import ClusterPlan, Variant, VariantPlayer, size
-from pumice.sim.planning.goals import DAYS, parse_goal
+from pumice.sim.planning import DAYS, ClusterPlan, Variant, VariantPlayer, parse_goal, size
 from pumice.sim.planning.variants import groups_of, nodes_of
 from pumice.sim.results.metrics import metric
 from pumice.sim.results.seeds import PRIMARY
 from pumice.sim.scenario import BUILT_IN, SimScenario, load_conf_file, open_scenario
 from pumice.sim.study import Study
-from pumice.sim.study.running import run_all, seeds_from
-from pumice.sim.study.stopping import MOST_SEEDS, parse_length, parse_seeds, parse_sure
+from pumice.sim.study.running import MOST_SEEDS, parse_length, parse_seeds, parse_sure, run_all, seeds_from
 from pumice.sim.study.sweeping import Varied, grid
 from pumice.sim.study.workers import LocalExecutor
 from pumice.sim.traces import read_table
 from pumice.sim.tuning import BASE
+from pumice.sim.tuning.evaluations import Objectives, by_seed, by_time
 from pumice.sim.tuning.knobs import knobs_of, knobs_over
-from pumice.sim.tuning.objectives import Objectives
-from pumice.sim.tuning.occasions import by_seed, by_time
 from pumice.sim.tuning.told import TuningAccount, tuned
 
 Policy = str | Path | type[Plugin] | Mapping[str, Any] | SchedulerConf

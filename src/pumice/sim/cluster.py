@@ -33,13 +33,11 @@ from pumice.model.api import (
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
 from pumice.model.intents import Bind, Evict, Intent, Nominate, StatusUpdate
 from pumice.model.resources import dim_name
-from pumice.sim.disruptions import DisruptionController
 from pumice.sim.draws import uniform_of
-from pumice.sim.engine import Rank, Timeline
+from pumice.sim.engine import EventLog, Rank, Timeline
 from pumice.sim.fit import capacity
 from pumice.sim.jobs import GPU_MILLI, PodKind
-from pumice.sim.log import EventLog
-from pumice.sim.quotas import QuotaController
+from pumice.sim.quotas import DisruptionController, QuotaController
 from pumice.sim.results.records import PodOutcome
 
 if TYPE_CHECKING:

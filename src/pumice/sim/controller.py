@@ -14,9 +14,8 @@ from pumice.model import keys
 from pumice.model.api import Metadata, PodGroup
 from pumice.sim.cluster import SimCluster, SimPod
 from pumice.sim.draws import stream
-from pumice.sim.engine import Rank, Timeline
+from pumice.sim.engine import EventLog, Rank, Timeline
 from pumice.sim.jobs import JobSpec, PodKind, Work
-from pumice.sim.log import EventLog
 from pumice.sim.results.records import JobOutcome, PodOutcome
 from pumice.sim.speed import Costs, RunningGang, Speed
 from pumice.workloads.grouping import job_group

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,13 @@ from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput, decoder_words
 from pumice.framework.run_times import RUN_TIME_ANNOTATION
 from pumice.model import api, keys
+from pumice.model.api import AnyObject, Metadata, Pod, PodStatus
 from pumice.model.gpu import gpu_request
 from pumice.model.native import NativePodGroup, Workload, said_of
 from pumice.model.request import asked_by
 from pumice.model.resources import Resources
 from pumice.model.task import GPU_ANNOTATIONS, GROUP_ANNOTATION, ROLE_KEY, group_named
+from pumice.sim.controller import group_of
 from pumice.sim.jobs import (
     SIM_CHECKPOINT_ANNOTATION,
     SIM_FAILS_ANNOTATION,
@@ -52,6 +54,38 @@ from pumice.workloads.vcjob import (
     size_problem,
     template_of,
 )
+
+
+def expanded(spec: JobSpec) -> Iterator[AnyObject]:
+    """The PodGroup and the pods that a job has at first, all pending."""
+    group = group_of(spec, spec.submit_s)
+    yield group
+    pods = [(kind, name) for kind in spec.kinds for name in kind.names]
+    for kind, name in pods[: spec.parallelism or len(pods)]:
+        meta = Metadata(
+            name=name,
+            namespace=spec.namespace,
+            uid=f"{spec.namespace}/{name}",
+            creation_timestamp=group.metadata.creation_timestamp,
+            labels=kind.labels,
+            annotations=kind.annotations,
+        )
+        yield Pod(metadata=meta, spec=kind.spec, status=PodStatus(phase="Pending"))
+
+
+def objects_in(text: str, name: str = "job.yaml") -> list[AnyObject]:
+    """The PodGroups and pods of manifests, and of the Jobs among them; *name* stands in what is said about them.
+
+    :raises InvalidInput: it is no manifest; says why.
+    """
+    if not text.strip():
+        raise InvalidInput("there is no manifest")
+    found = manifests.parse(text, name)
+    objects = [placed.object for placed in found.objects]
+    for document in found.jobs:
+        objects += expanded(read_job(document.data, document.place, 0.0))
+    return objects
+
 
 _OWNER_LABELS = (keys.JOB_NAME, keys.BATCH_JOB_NAME, keys.BATCH_JOB_NAME_OLD)
 _OF_RUNS = (RUN_TIME_ANNOTATION, SIM_RUN_ANNOTATION, SIM_FAILS_ANNOTATION, SIM_CHECKPOINT_ANNOTATION)

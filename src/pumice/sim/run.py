@@ -5,17 +5,24 @@ from __future__ import annotations
 import gc
 import heapq
 import math
+import re
+import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.metadata import version
-from typing import TextIO
+from typing import Any, Final, TextIO
 
+from pumice.config.durations import SECOND, parse_duration
+from pumice.config.schema import SchedulerConf
 from pumice.errors import InvalidInput, PumiceError
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session
 from pumice.history.recorder import HistoryRecorder, HistoryWriter
+from pumice.model import keys
 from pumice.model.api import AnyObject, Metadata, NodeObject, PriorityClass, QueueObject, QueueSpec, QueueStatus
 from pumice.model.kai import (
     KAI_PARENT_QUEUE,
@@ -26,23 +33,121 @@ from pumice.model.kai import (
     QueueResource,
     QueueResources,
 )
+from pumice.model.resources import CPU, MEMORY
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.loop import Loop
 from pumice.scheduler.report import CycleReport
-from pumice.sim.cluster import Delays, SimCluster
+from pumice.sim.cluster import Delays, SimCluster, SimPod
 from pumice.sim.controller import JobController
-from pumice.sim.engine import Rank, Timeline
+from pumice.sim.engine import EventLog, Rank, Timeline
 from pumice.sim.faults import Fault, Faults
 from pumice.sim.fit import Room
-from pumice.sim.garbage import Garbage
-from pumice.sim.interrupts import Interrupted, noticed
 from pumice.sim.jobs import JobSpec
-from pumice.sim.log import EventLog
-from pumice.sim.measured import SimMeasuring
 from pumice.sim.policies import PolicyWatch
 from pumice.sim.recorder import Recorder, queue_record
 from pumice.sim.results.records import SEED, Origin, RecordedReason, RunRecord, Window
 from pumice.sim.speed import Costs
+
+OFTEN: Final = 4096
+"""Cycles between two looks while something is found, and before the first one."""
+SELDOM: Final = 8 * OFTEN
+"""Cycles between two looks at the most."""
+
+
+class Garbage:
+    """Looks for garbage now and then: half as often each time that there is none, as at first once there is."""
+
+    def __init__(self) -> None:
+        self._between = self.next_look = OFTEN
+        """How many cycles are between two looks, and the cycle after which the next one is due."""
+
+    def look(self) -> None:
+        """Free what nobody can reach, of what was made since the last look."""
+        self._between = OFTEN if gc.collect(0) else min(2 * self._between, SELDOM)
+        self.next_look += self._between
+
+
+class Interrupted:
+    """Says whether somebody asked for the end."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def _notice(self, number: int, frame: object) -> None:
+        if self.asked:  # once more: somebody does not want to wait
+            raise KeyboardInterrupt
+        self.asked = True
+
+
+@contextmanager
+def noticed() -> Iterator[Interrupted]:
+    """Within the block a first Ctrl-C (or a SIGTERM that somebody handles) is noted, a second one interrupts."""
+    interrupted = Interrupted()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted
+        return
+    before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    taken = {n: handler for n, handler in before.items() if callable(handler)}
+    for number in taken:
+        signal.signal(number, interrupted._notice)
+    try:
+        yield interrupted
+    finally:
+        for number, handler in taken.items():
+            signal.signal(number, handler)
+
+
+READERS: Final = frozenset({"usage", "rescheduling"})
+"""The plugins that read measurements."""
+_SHARE: Final = re.compile(r"([0-9]{1,4})%", re.ASCII)
+
+
+class SimMeasuring:
+    """Measures as often as the conf says, once in thirty seconds if it does not; only where a plugin reads it."""
+
+    def __init__(self, conf: SchedulerConf) -> None:
+        self.wanted = any(listed.plugin.name in READERS for listed in conf.listed())
+        self.interval = _interval(conf)
+        self._last: dict[str, Any] | None = None
+
+    def environment(self, cluster: SimCluster, now: float) -> dict[str, Any] | None:
+        """The measurements for plugins at this time; None if no plugin reads them."""
+        if not self.wanted:
+            return None
+        last = self._last
+        if last is None or now - last["usage_time"] >= self.interval:
+            last = self._last = {
+                "usage_interval": self.interval,
+                "usage_time": now,
+                "node_usage": {name: self._percent(cluster, name, now) for name in sorted(cluster.nodes)},
+            }
+        return last
+
+    def _percent(self, cluster: SimCluster, name: str, now: float) -> dict[str, float]:
+        node = cluster.nodes[name]
+        seen = [p for p in node.pods.values() if p.started is not None and now - p.started >= self.interval]
+        used = {"cpu": 0.0, "memory": 0.0}
+        for pod in seen:
+            part = share_of(pod)
+            used["cpu"] += part * pod.kind.demand.cpu_milli
+            used["memory"] += part * pod.kind.demand.memory_bytes
+        whole = {"cpu": node.whole.get(CPU, 0), "memory": node.whole.get(MEMORY, 0)}
+        return {what: min(100.0 * used[what] / whole[what], 100.0) if whole[what] else 0.0 for what in used}
+
+
+def share_of(pod: SimPod) -> float:
+    """The part of what a pod asks for that it really uses: all of it, unless its annotation says so."""
+    found = _SHARE.fullmatch((pod.kind.annotations or {}).get(keys.SIM_USES_ANNOTATION, "100%"))
+    return int(found[1]) / 100 if found is not None else 1.0
+
+
+def _interval(conf: SchedulerConf) -> float:
+    try:
+        found = parse_duration(conf.metrics.get("interval") or "30s") / SECOND
+    except InvalidInput:
+        found = 0.0
+    return found if found > 0 else 30.0
+
 
 INTERRUPTED = "interrupted"
 """The failure of a run that the user ended."""

@@ -25,18 +25,29 @@ from pumice.model.api import NodeObject, QueueObject
 from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.bundle import BundleManifest, Unpacked, is_bundle, unpack
 from pumice.sim.cluster import Delays
-from pumice.sim.draft import Draft, check_queues, digest_of, digest_of_data, leave_out_orphans, without_end
 from pumice.sim.faults import Faults
 from pumice.sim.job_manifests import JobManifests, read_manifests
 from pumice.sim.jobs import JobSpec
-from pumice.sim.parts import read_faults, read_generator, read_nodes_of, read_queues, read_speed, read_trace
+from pumice.sim.parts import (
+    Draft,
+    check_queues,
+    digest_of,
+    digest_of_data,
+    leave_out_orphans,
+    read_faults,
+    read_generator,
+    read_nodes_of,
+    read_queues,
+    read_speed,
+    read_trace,
+    without_end,
+)
 from pumice.sim.reading import ScenarioError, Section, Value, read_tree, value_of
 from pumice.sim.results.records import BLOCKS, SEED, SHAKEN, Origin, Window
 from pumice.sim.run import Setting, merged
 from pumice.sim.speed import Costs, Speed
-from pumice.sim.trace_resampling import Shake, Split
 from pumice.sim.traces import Trace, TraceJob
-from pumice.sim.workload import DAY_S, Generator, TraceJobs, TracePart
+from pumice.sim.workload import DAY_S, Generator, Shake, Split, TraceJobs, TracePart
 
 _PLANS, _ORDERS = "easybackfill", "sjf"
 """The action and the plugin that need declared run times."""

@@ -18,9 +18,9 @@ from pumice.mcp import studies
 from pumice.mcp.knowledge import LocalKnowledge
 from pumice.mcp.tools import Answered, Tools
 from pumice.scheduler.assembly import catalogue_of
-from pumice.sim.results.pairs import FEWEST
+from pumice.sim.results.intervals import FEWEST
 from pumice.sim.scenario import SimScenario, read_scenario
-from pumice.sim.study.playing import Played
+from pumice.sim.study.running import Played
 from pumice.subprocess_runner import IsolatedProcess
 from pumice.testing import job, node
 

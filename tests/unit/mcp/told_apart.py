@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from pumice.errors import PumiceError
-from pumice.sim.study.playing import Played
+from pumice.sim.study.running import Played
 
 
 def told_of_itself(_: bytes, where: str) -> Played:

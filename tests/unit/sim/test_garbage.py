@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from pumice.sim.garbage import OFTEN, SELDOM, Garbage
+from pumice.sim.run import OFTEN, SELDOM, Garbage
 
 
 class Knot:

@@ -7,25 +7,216 @@ seeds, so that what differs is the change.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, Final, Literal
 
 import msgspec
 
+from pumice.errors import InvalidInput
 from pumice.notebook import html_table
-from pumice.sim.planning.bisection import Found, first_from, smallest
 from pumice.sim.planning.formula import Demanded, demanded
-from pumice.sim.planning.goals import CONFIDENCE, SHARE_CONFIDENCE, Goal, Judged
 from pumice.sim.planning.variants import Variant, nodes_of, play_variant, units_of
 from pumice.sim.report import units
-from pumice.sim.results.intervals import FEWEST
+from pumice.sim.results.gates import Gate, parse_gate
+from pumice.sim.results.intervals import FEWEST, mean_interval
 from pumice.sim.results.summary import Summary
 from pumice.sim.scenario import SimScenario
 from pumice.sim.study.columns import ColumnTable, table
-from pumice.sim.study.playing import Played, StudyRun
+from pumice.sim.study.running import Played, StudyRun
 from pumice.words import counted
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The result of a search."""
+
+    answer: int | None
+    """The smallest number that meets the goal, and with it every larger one that was tried; None if none does."""
+    tried: tuple[int, ...]
+    """In order."""
+    broken: tuple[tuple[int, int], ...]
+    """Pairs of which the smaller meets the goal and the larger does not: more is not always better."""
+
+
+def smallest(meets: Callable[[int], bool], low: int, high: int, start: int) -> Found:
+    """Return the smallest number from *low* to *high* that meets a goal, searched from *start* on.
+
+    Doubles or halves from the start, then bisects, then looks at the neighbours of the answer: a goal that is met
+    here and missed above is no rare thing where large jobs are let in by larger clusters.
+    """
+    known: dict[int, bool] = {}
+
+    def met(number: int) -> bool:
+        if number not in known:
+            known[number] = meets(number)
+        return known[number]
+
+    at = min(max(start, low), high)
+    if met(at):
+        top, bottom = at, low - 1
+        while top > low:
+            below = max(low, top // 2)
+            if not met(below):
+                bottom = below
+                break
+            top = below
+    else:
+        bottom, top = at, high + 1
+        while bottom < high:
+            above = min(high, max(2 * bottom, 1))
+            if met(above):
+                top = above
+                break
+            bottom = above
+    while True:
+        top = _between(met, bottom, top)
+        if top >= high or met(top + 1):
+            break
+        bottom = top + 1  # met here and missed above: look for the place from which on it is met
+        top = min((number for number, good in known.items() if good and number > bottom), default=high + 1)
+        if top > high and not met(high):
+            break
+        top = min(top, high)
+    if low <= top - 2 <= high:
+        met(top - 2)
+    return _judged(known)
+
+
+def first_from(met: Callable[[int], bool], low: int, high: int) -> int | None:
+    """Return a number from *low* to *high* that meets a goal, of which the one below was found not to; else ``None``.
+
+    It steps up by 0, 1, 2, 4, … from *low* and bisects the last step.
+    """
+    below, step = low - 1, 0
+    while True:
+        at = min(low + step, high)
+        if met(at):
+            return _between(met, below, at)
+        if at == high:
+            return None
+        below, step = at, max(1, 2 * step)
+
+
+def _between(met: Callable[[int], bool], bottom: int, top: int) -> int:
+    """The first that meets, between one that misses and one that meets."""
+    while top - bottom > 1:
+        middle = (top + bottom) // 2
+        if met(middle):
+            top = middle
+        else:
+            bottom = middle
+    return top
+
+
+def _judged(known: dict[int, bool]) -> Found:
+    tried = tuple(sorted(known))
+    answer = None
+    for number in reversed(tried):
+        if not known[number]:
+            break
+        answer = number
+    broken = tuple((a, b) for a, b in pairwise(tried) if known[a] and not known[b])
+    return Found(answer, tried, broken)
+
+
+SUCH_AS: Final = "'wait.p95 < 10m', 'wait.mean < 10m on 9 of 10 days', 'utilisation.gpu > 70%'"
+CONFIDENCE: Final = 0.95
+"""The confidence of the bound of a mean."""
+SHARE_CONFIDENCE: Final = 0.9
+"""The confidence of a share of days: 95 % would ask for 29 days to be sure of 9 in 10, 90 % for 22."""
+DAYS: Final = 22
+"""Days that are played if nothing is said: the fewest that can be sure of 9 in 10."""
+_GOAL = re.compile(r"(?P<rule>.*?)(?:\s+(?:(?P<mean>mean over days)|on\s+(?P<of>\d+)\s+of\s+(?P<all>\d+)\s+days))?\s*")
+
+Word = Literal["met", "perhaps", "missed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The evidence of days for a goal."""
+
+    word: Word
+    """``met`` or ``missed`` if that is sure, else ``perhaps``."""
+    on_these_days: bool
+    """Whether the goal is met on the days that were played, sure or not."""
+    mean: float
+    bound: float | None
+    """The mean surely lies on the good side of this; ``None`` if the days do not bound it."""
+    days_met: int
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A figure, a bound, and on how many days it must hold; of the mean over all days if no share is said."""
+
+    gate: Gate
+    share: Fraction | None = None
+
+    @property
+    def text(self) -> str:
+        """The goal as a reader writes it."""
+        if self.share is None:
+            return self.gate.text
+        return f"{self.gate.text} on {self.share.numerator} of {self.share.denominator} days"
+
+    @property
+    def days_needed(self) -> int | None:
+        """The fewest days that can be sure of the share, all of them good; ``None`` for a mean."""
+        if self.share is None or self.share == 1:
+            return None
+        return math.ceil(math.log(1 - SHARE_CONFIDENCE) / math.log(self.share))
+
+    def judge(self, values: Sequence[float]) -> Judged:
+        """Return what the figure on so many days says of the goal."""
+        good, mean = sum(bool(self.gate.holds(one, one)) for one in values), math.fsum(values) / len(values)
+        found = mean_interval(values, 2 * (1 - CONFIDENCE))  # one side of it holds with the confidence
+        upwards = self.gate.sign.startswith("<")
+        bound, other = (found.high, found.low) if upwards else (found.low, found.high)
+        if self.share is not None:
+            met = good >= self.share * len(values)
+            word = self._of_share(good, len(values))
+        else:
+            met = bool(self.gate.holds(mean, mean))
+            sure = bound is not None and self.gate.holds(bound, bound)
+            lost = other is not None and not self.gate.holds(other, other)
+            word = "met" if sure else "missed" if lost else "perhaps"
+        return Judged(word, met, mean, bound, good)
+
+    def _of_share(self, good: int, days: int) -> Word:
+        assert self.share is not None
+        part = float(self.share)
+        if _at_least(good, days, part) <= 1 - SHARE_CONFIDENCE:
+            return "met"  # so many good days are rare if fewer than the share of all days are good
+        return "missed" if 1 - _at_least(good + 1, days, part) <= 1 - SHARE_CONFIDENCE else "perhaps"
+
+
+def parse_goal(text: str) -> Goal:
+    """Return the goal that ``wait.mean < 10m`` or ``wait.mean < 10m on 9 of 10 days`` writes.
+
+    :raises InvalidInput: it is none.
+    """
+    match = _GOAL.fullmatch(text.strip())
+    assert match is not None
+    gate = parse_gate(match["rule"], SUCH_AS)
+    if gate.kind != "value":
+        raise InvalidInput(f"{text!r}: a goal is about the figure itself, so its number has no sign")
+    if match["of"] is None:
+        return Goal(gate)
+    of, every = int(match["of"]), int(match["all"])
+    if not 0 < of < every:
+        raise InvalidInput(f"{text!r}: must be fewer days of more, such as 9 of 10, got {of} of {every}")
+    return Goal(gate, Fraction(of, every))
+
+
+def _at_least(good: int, days: int, part: float) -> float:
+    """The probability of so many good days or more, if each is good with the probability *part*."""
+    return math.fsum(math.comb(days, k) * part**k * (1 - part) ** (days - k) for k in range(good, days + 1))
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from pumice.model.task import GPU_RESOURCES
 from pumice.sim.draws import stream
 from pumice.sim.faults import PlannedFault
 from pumice.sim.scenario import SimScenario
-from pumice.sim.study.playing import Played, StudyRun, play, unpacked
+from pumice.sim.study.running import Played, StudyRun, play, unpacked
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ words numbers for both; ``markup`` and ``charts`` make the page, ``assets`` hold
 """
 
 from pumice.sim.report.page import html, html_seeds
-from pumice.sim.report.terminal import render_comparison, render_summary
-from pumice.sim.report.terminal_seeds import render_seeds
+from pumice.sim.report.terminal import render_comparison, render_seeds, render_summary
 
 __all__ = ["html", "html_seeds", "render_comparison", "render_seeds", "render_summary"]

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from pumice.sim.report import units
 from pumice.sim.results.gates import Gate, Ruling
-from pumice.sim.results.intervals import unseen
+from pumice.sim.results.intervals import FEWEST, SURE, Effect, Interval, Verdict, unseen
 from pumice.sim.results.metrics import Metric, Unit
-from pumice.sim.results.pairs import FEWEST, SURE, Effect, Interval, Verdict
 from pumice.sim.results.records import BLOCKS, SHAKEN
 from pumice.sim.results.seeds import Driver, SeedComparison, SeedRow
 from pumice.sim.results.summary import Summary
 
 if TYPE_CHECKING:
-    from pumice.sim.study.stopping import Look
+    from pumice.sim.study.running import Look
 
 SIGNS: Final[dict[Verdict, str]] = {
     "better": "✓",

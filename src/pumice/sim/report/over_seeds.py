@@ -9,7 +9,7 @@ from pumice.sim.report import effects, palette, tables, units
 from pumice.sim.report.charts.plot import percent
 from pumice.sim.report.markup import Markup, tag
 from pumice.sim.report.sections import card, folded, over_time, remarks
-from pumice.sim.results.pairs import SURE, Effect
+from pumice.sim.results.intervals import SURE, Effect
 from pumice.sim.results.records import RunRecord
 from pumice.sim.results.seeds import SeedComparison, SeedRow, SeedTable
 

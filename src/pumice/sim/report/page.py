@@ -7,10 +7,10 @@ from importlib import resources
 
 from pumice.errors import InvalidInput
 from pumice.sim.report import palette, units
-from pumice.sim.report.comparing import comparison_sections
 from pumice.sim.report.markup import Markup, tag
 from pumice.sim.report.over_seeds import seed_sections
 from pumice.sim.report.sections import anchors, remarks, run_sections
+from pumice.sim.report.tables import comparison_sections
 from pumice.sim.results.comparison import Comparison, compare, left_in_words
 from pumice.sim.results.records import RunRecord
 from pumice.sim.results.seeds import SeedComparison

@@ -7,7 +7,7 @@ each figure has one definition. Nothing here draws or prints; that is ``pumice.s
 """
 
 from pumice.sim.results.comparison import Change, Comparison, MetricRow, MetricTable, Mover, Movers, compare
-from pumice.sim.results.pairs import Effect, Interval, Verdict
+from pumice.sim.results.intervals import Effect, Interval, Verdict
 from pumice.sim.results.records import (
     EvictionRecord,
     JobRecord,

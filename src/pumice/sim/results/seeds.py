@@ -11,9 +11,19 @@ import msgspec
 from pumice.errors import InvalidInput
 from pumice.sim.results import sizes
 from pumice.sim.results.comparison import left_apart
-from pumice.sim.results.intervals import ALPHA, adjusted, mean_interval, median_interval
+from pumice.sim.results.intervals import (
+    ALPHA,
+    SURE,
+    Effect,
+    Interval,
+    Scale,
+    adjusted,
+    effect,
+    mean_interval,
+    median_interval,
+    without_limits,
+)
 from pumice.sim.results.metrics import METRICS, OF_GROUP, Better, Metric, S, Unit
-from pumice.sim.results.pairs import SURE, Effect, Interval, Scale, effect, without_limits
 from pumice.sim.results.records import BLOCKS, SEED
 from pumice.sim.results.summary import Figures, LeftJob, Summary
 

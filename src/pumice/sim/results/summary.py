@@ -2,15 +2,75 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 import msgspec
 import numpy as np
 
-from pumice.sim.results import fairness, sizes, timeline
+from pumice.sim.results import sizes, timeline
 from pumice.sim.results.records import SEED, EvictionRecord, JobRecord, Origin, PodRecord, RunRecord, Window
-from pumice.sim.results.statistics import Distribution
+from pumice.sim.results.statistics import Distribution, bounded_slowdown, jain
+
+_BUCKETS = 500
+
+
+def fairness_of_service(jobs_by_queue: Mapping[str, list[JobRecord]], horizon: float) -> float | None:
+    """Return Jain's index over queues of the mean part of its time in the system that a job ran (1 / slowdown).
+
+    A job that is not done counts with the most that it can still reach, its run time over the time until the
+    *horizon*, so a queue that is never served is seen. Jobs that failed, or whose run time is unknown, do not count;
+    ``None`` with fewer than two queues of jobs that do.
+    """
+    rates: list[float] = []
+    for _, jobs in sorted(jobs_by_queue.items()):
+        known = [1 / slowdown for job in jobs if (slowdown := slowdown_of(job, horizon)) is not None]
+        if known:
+            rates.append(math.fsum(known) / len(known))
+    return jain(rates) if len(rates) > 1 else None
+
+
+def slowdown_of(job: JobRecord, horizon: float) -> float | None:
+    """Return the bounded slowdown of a job, of one that is not done the least that it can be; else ``None``."""
+    if job.outcome == "completed" and job.start is not None and job.end is not None:
+        run = job.end - job.start if job.duration is None else job.duration
+        return bounded_slowdown(job.end - job.submit, run)
+    if job.outcome == "failed" or job.duration is None:
+        return None
+    return bounded_slowdown(horizon - job.submit, job.duration)
+
+
+def fairness_of_shares(run: RunRecord) -> float | None:
+    """Return Jain's index of dominant shares by weight over the queues that compete, the mean over the time they do.
+
+    A queue competes while one of its jobs waits for its first start: one that has all it wants is not treated badly.
+    Its dominant share is the greatest of its shares of CPU, memory and GPU, divided by its weight. The span is cut into
+    500 parts; those where fewer than two queues compete, or where all that do have nothing, do not
+    count. ``None`` if there are no others.
+    """
+    borders = timeline.edges(run, _BUCKETS, timeline.measured(run))
+    middle = (borders[:-1] + borders[1:]) / 2
+    dominant: dict[str, timeline.Floats] = {}
+    for resource in ("gpu", "cpu", "memory"):
+        capacity = timeline.mean_capacity(run.nodes, resource, borders, run.horizon)
+        for queue, used in timeline.use_by_queue(run, resource, borders).items():
+            part = np.divide(used, capacity, out=np.zeros_like(used), where=capacity > 0)
+            dominant[queue] = np.maximum(dominant.get(queue, part), part)
+    by_queue: dict[str, list[JobRecord]] = defaultdict(list)
+    for job in run.jobs:
+        by_queue[job.queue].append(job)
+    weights = {queue.name: queue.weight for queue in run.queues if queue.weight > 0}
+    names = sorted(by_queue)
+    shares = [dominant.get(name, np.zeros_like(middle)) / weights.get(name, 1.0) for name in names]
+    competes = [timeline.waiting(by_queue[name], middle) > 0 for name in names]
+    indexes: list[float] = []
+    for moment in range(len(middle)):
+        values = [float(shares[row][moment]) for row in range(len(names)) if competes[row][moment]]
+        if len(values) > 1 and (index := jain(values)) is not None:
+            indexes.append(index)
+    return math.fsum(indexes) / len(indexes) if indexes else None
+
 
 _HOUR = 3600.0
 
@@ -108,9 +168,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     fragmentation: float | None
     """Mean over time of the samples that have one, each until the next."""
     fairness_service: float | None
-    """Were the jobs of all queues slowed down alike, those that are not done included? See ``fairness.service``."""
+    """Were the jobs of all queues slowed down alike, those that are not done included? See ``fairness_of_service``."""
     fairness_share: float | None
-    """While queues competed, did they get equal shares? See ``fairness.share``."""
+    """While queues competed, did they get equal shares? See ``fairness_of_shares``."""
     by_queue: tuple[Figures, ...]
     """In the order of names."""
     by_size: tuple[Figures, ...]
@@ -157,8 +217,8 @@ def summarise(run: RunRecord) -> Summary:
         total=totals[0] if totals else _figures("all jobs", [], [], [], run.horizon),
         utilisation=_utilisation(run),
         fragmentation=_fragmentation(run),
-        fairness_service=fairness.service(jobs_by_queue, run.horizon),
-        fairness_share=fairness.share(run),
+        fairness_service=fairness_of_service(jobs_by_queue, run.horizon),
+        fairness_share=fairness_of_shares(run),
         by_queue=tuple(by_queue),
         by_size=tuple(by_size[name] for name in sizes.SIZES if name in by_size),
         left=tuple(
@@ -193,7 +253,7 @@ def _figures(
     outcomes = Counter(job.outcome for job in jobs)
     done = [job for job in jobs if job.outcome == "completed"]
     left = [job for job in jobs if job.outcome != "failed" and is_unfinished(job)]
-    slowdowns = (fairness.slowdown_of(job, horizon) for job in done)
+    slowdowns = (slowdown_of(job, horizon) for job in done)
     fresh = [job for job in jobs if not job.stood]
     return Figures(
         name=name,
@@ -214,7 +274,7 @@ def _figures(
         ),
         slowdown=Distribution.of(
             (slowdown for slowdown in slowdowns if slowdown is not None),
-            (bound for job in left if (bound := fairness.slowdown_of(job, horizon)) is not None),
+            (bound for job in left if (bound := slowdown_of(job, horizon)) is not None),
         ),
         gpu_hours=sum(pod.gpu_milli * _length(pod, horizon) for pod in pods) / 1000 / _HOUR,
         cpu_hours=sum(pod.cpu_milli * _length(pod, horizon) for pod in pods) / 1000 / _HOUR,

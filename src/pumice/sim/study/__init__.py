@@ -18,10 +18,8 @@ from pumice.sim.results.intervals import ALPHA
 from pumice.sim.results.records import RunRecord, encode
 from pumice.sim.results.seeds import PRIMARY, SeedComparison, SeedRow, compare_seeds
 from pumice.sim.study.columns import ColumnTable, effects_table, jobs_table, runs_table
-from pumice.sim.study.playing import Played
 from pumice.sim.study.plots import Plots
-from pumice.sim.study.running import Lost, Runs
-from pumice.sim.study.stopping import LOOK_ALPHA, Sure
+from pumice.sim.study.running import LOOK_ALPHA, Lost, Played, Runs, Sure
 from pumice.words import counted
 
 

@@ -5,13 +5,10 @@ returns a ``Trace``; ``read_nodes`` reads a list of nodes. Nothing here schedule
 format does not say is an option of its reader, or the documented default in ``docs/traces.md``.
 """
 
-from pumice.sim.traces.errors import TraceError
-from pumice.sim.traces.model import Trace, TraceJob, TraceNode, TracePod
+from pumice.sim.traces.logs import OpenbOptions, PhillyOptions, SwfOptions, read_nodes
+from pumice.sim.traces.model import Trace, TraceError, TraceJob, TraceNode, TracePod
 from pumice.sim.traces.native import read_table, write
-from pumice.sim.traces.openb import OpenbOptions, read_nodes
-from pumice.sim.traces.philly import PhillyOptions
 from pumice.sim.traces.recognising import FORMATS, Format, read, recognise
-from pumice.sim.traces.swf import SwfOptions
 
 __all__ = [
     "FORMATS",

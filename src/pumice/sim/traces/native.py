@@ -13,8 +13,7 @@ from typing import Any, TextIO
 from pumice.errors import InvalidInput
 from pumice.model import quantity
 from pumice.model.resources import LIMIT
-from pumice.sim.traces.errors import TraceError
-from pumice.sim.traces.model import Trace, TraceJob, TracePod
+from pumice.sim.traces.model import Trace, TraceError, TraceJob, TracePod
 from pumice.sim.traces.source import Row, number_of, rows
 
 REQUIRED = ("job", "submit_s", "duration_s")

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pumice.errors import ENDLESS, is_endless
-from pumice.sim.traces.errors import TraceError
-from pumice.sim.traces.model import TraceJob
+from pumice.sim.traces.model import TraceError, TraceJob
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BOM = "\ufeff"

@@ -18,13 +18,14 @@ import yaml
 from pumice.config import SchedulerConf
 from pumice.notebook import html_table
 from pumice.scheduler.assembly import catalogue_of
-from pumice.sim.report import effects, units
+from pumice.sim.report import effects, tables, units
+from pumice.sim.report.markup import Markup, tag
+from pumice.sim.report.page import html_seeds, plain_page
+from pumice.sim.report.sections import card
 from pumice.sim.scenario import SimScenario
 from pumice.sim.tuning import BASE, Tuning, tune
-from pumice.sim.tuning.evaluations import Evaluations
+from pumice.sim.tuning.evaluations import Evaluations, Objectives, OccasionSplit, Score
 from pumice.sim.tuning.knobs import Candidate, Knob, made_of, worded
-from pumice.sim.tuning.objectives import Objectives, Score
-from pumice.sim.tuning.occasions import OccasionSplit
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,3 +247,33 @@ def _cpu_s() -> float:
     """CPU time of this process and of those it has waited for."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
+
+
+# -- the report -----------------------------------------------------------------------------------------------------
+def html_tuning(told: TuningAccount, *, title: str = "") -> str:
+    """Return the report of a tuning. The same tuning gives the same page."""
+    parts = [
+        tag("p", told.verdict(), class_="lead"),
+        tag("p", told.searched(), class_="lead"),
+        card("What was tuned", "A value for each of them.", _changes(told), anchor="knobs"),
+    ]
+    if told.tuning.finalists:
+        note = "Those that came through the search, and what they did on occasions that were new to them."
+        parts.append(card("Finalists", note, _finalists(told), anchor="finalists"))
+    if diff := told.diff():
+        note = "As it is, and as tuned." if told.tuning.recommended else "What was tried; it is not recommended."
+        parts.append(card("The conf", note, tag("pre", "\n".join(diff)), anchor="diff"))
+    heading = title or "A tuning"
+    if told.tuning.comparison is None:
+        return plain_page(heading, parts)
+    return html_seeds(told.tuning.comparison, title=heading, before=parts)
+
+
+def _changes(told: TuningAccount) -> Markup:
+    return tables.table(["Knob", "As it is", "Tuned", "Searched"], [list(row) for row in told.changes()])
+
+
+def _finalists(told: TuningAccount) -> Markup:
+    figures = [figure.label for figure in told.wanted.figures]
+    head = ["Sets", *(f"{name}, search" for name in figures), *(f"{name}, choosing" for name in figures)]
+    return tables.table(head, [[sets, *search, *choose] for sets, search, choose in told.finalists()])

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from pumice.errors import InvalidInput
-from pumice.sim.planning.bisection import first_from
-from pumice.sim.planning.goals import DAYS, parse_goal
+from pumice.sim.planning import DAYS, first_from, parse_goal
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pumice.errors import InvalidInput
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import catalogue_of
-from pumice.sim.planning.bisection import smallest
+from pumice.sim.planning import smallest
 from pumice.sim.planning.formula import Waits, demanded, erlang_c
 from pumice.sim.planning.variants import NodeFailure, Variant, groups_of, nodes_of, units_of, with_nodes
 from pumice.sim.scenario import SimScenario, read_scenario

@@ -16,8 +16,8 @@ from pumice.sim.report.markup import Markup, data, join, tag
 from pumice.sim.report.palette import OTHER_CLASS, queue_colours
 from pumice.sim.results import JobRecord, NodeRecord, RunRecord, summarise
 from pumice.sim.results.comparison import Change
+from pumice.sim.results.intervals import Effect, Interval
 from pumice.sim.results.metrics import Unit
-from pumice.sim.results.pairs import Effect, Interval
 
 
 @pytest.mark.parametrize(

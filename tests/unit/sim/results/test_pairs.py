@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pumice.sim.results.pairs import FEWEST, Effect, effect
+from pumice.sim.results.intervals import FEWEST, Effect, effect
 
 Floats = npt.NDArray[np.float64]
 

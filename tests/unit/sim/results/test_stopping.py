@@ -7,8 +7,8 @@ import pytest
 
 from pumice.sim.results import JobRecord, RunRecord, Summary, compare_seeds, summarise
 from pumice.sim.results.gates import Gate, judge_seeds, parse_gate
-from pumice.sim.results.pairs import SURE, effect
-from pumice.sim.study.stopping import LOOK_ALPHA, LOOKS, parse_sure
+from pumice.sim.results.intervals import SURE, effect
+from pumice.sim.study.running import LOOK_ALPHA, LOOKS, parse_sure
 
 Runs = dict[str, dict[int, Summary]]
 

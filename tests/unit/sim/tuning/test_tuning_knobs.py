@@ -11,8 +11,8 @@ from pumice.errors import InvalidInput
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.sim.scenario import read_scenario
+from pumice.sim.tuning.evaluations import by_time
 from pumice.sim.tuning.knobs import Knob, knobs_of, made_of, parse_over, worded
-from pumice.sim.tuning.occasions import by_time
 
 REGISTRY = default_registry()
 CATALOGUE = catalogue_of(REGISTRY)

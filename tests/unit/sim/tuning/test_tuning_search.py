@@ -23,12 +23,9 @@ from pumice.sim.results.metrics import metric
 from pumice.sim.results.statistics import Distribution
 from pumice.sim.results.summary import Figures
 from pumice.sim.scenario import read_scenario
-from pumice.sim.tuning import Tuning, tune
-from pumice.sim.tuning.evaluations import Wish, weighted
+from pumice.sim.tuning import Race, Tuning, tune
+from pumice.sim.tuning.evaluations import Objectives, Occasion, OccasionSplit, Wish, by_seed, weighted
 from pumice.sim.tuning.knobs import Candidate, Knob, Point
-from pumice.sim.tuning.objectives import Objectives
-from pumice.sim.tuning.occasions import Occasion, OccasionSplit, by_seed
-from pumice.sim.tuning.racing import Race
 from pumice.sim.tuning.told import TuningAccount, queue_manifests
 
 CATALOGUE = catalogue_of(default_registry())
