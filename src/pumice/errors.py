@@ -80,7 +80,7 @@ class PumiceError(Exception):
     """Base of all deliberate failures. The message names the thing, the value and the rule, and no password."""
 
     retryable = False
-    """May the same call succeed later, with nothing changed by a human?"""
+    """Whether the same call may succeed later, with nothing changed by a human."""
 
     def __str__(self) -> str:
         return without_passwords(super().__str__())
@@ -181,7 +181,7 @@ class IllegalMove(PumiceError):
 MOST_BYTES: Final = 1 << 28
 """A file that is read as a whole has at most so many bytes."""
 _PIPES: Final = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
-"""Where a shell shows the output of a command as a file: it is open already, so reading it ends."""
+"""If a shell shows the output of a command as a file, the file is open already, so reading it ends."""
 
 
 ENDLESS: Final = "must be a file; a device or a named pipe may never end"

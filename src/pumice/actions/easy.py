@@ -115,17 +115,17 @@ class Reservation:
         return (first.klass.id if first is not None else 0, len(job.with_status(S.PENDING)))
 
     def ends_in_time(self, job: Job) -> bool:
-        """Would the job be over before the reservation begins?"""
+        """Report whether the job would be over before the reservation begins."""
         return self._now + declared_run_time(job) <= self.at
 
     def refuses(self, job: Job) -> bool:
-        """Is it known, without looking at nodes, that the job would delay the reserved one?"""
+        """Report whether it is known, without looking at nodes, that the job would delay the reserved one."""
         if self.ends_in_time(job) or self._shape(job) not in self._too_long:
             return False
         return not any(uid in self._nominations for uid in job.with_status(S.PENDING))
 
     def admits(self, job: Job, placed: Statement) -> bool:
-        """May the job start where it was placed? Its use beyond the reserved time is noted.
+        """Report whether the job may start where it was placed. Its use beyond the reserved time is noted.
 
         Room that is held for the job is not among the reserved room, so it may always have that.
         """
@@ -144,7 +144,7 @@ class Reservation:
         return False
 
     def _is_its_own(self, op: Operation) -> bool:
-        """Is this room held for the task that was placed?"""
+        """Report whether this room is held for the task that was placed."""
         nomination = self._nominations.get(op.task.uid)
         return nomination is not None and nomination.node == op.node.name
 

@@ -74,7 +74,7 @@ class Enqueue(Action):
         return refusal
 
     def _let_in(self, ssn: Session, job: Job) -> bool:
-        """Is there nothing to vote about?"""
+        """Report whether there is nothing to vote about."""
         if (job.with_status(S.BOUND) or job.with_status(S.RUNNING)) and not ssn.compat.begun_jobs:
             return True  # it was let in before, and whoever noted that was cut short
         return job.min_resources is None and ssn.compat.enqueue_without_min_resources

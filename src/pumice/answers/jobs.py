@@ -160,7 +160,7 @@ def _places(ssn: Session, queue: Queue) -> dict[str, int]:
 
 
 def is_waiting(job: Job) -> bool:
-    """Does it wait: for a place, to be let in, or to be looked at at all?"""
+    """Report whether it waits: for a place, for admission, or to be looked at."""
     return waits(job) or not job.in_session
 
 

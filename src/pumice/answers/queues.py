@@ -154,9 +154,9 @@ class FairnessAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The largest part of what is deserved first."""
     unused: list[UnusedPart]
     reclaims: bool
-    """Does an action of the conf take back what is borrowed?"""
+    """Whether an action of the conf takes back borrowed amounts."""
     shared: bool
-    """Does anybody say what queues deserve? If not, nothing can be said of fairness."""
+    """Whether a plugin sets deserved amounts of queues. If not, nothing can be said of fairness."""
     now: float
     source: Source = "scheduler"
     unseen: list[str] = []

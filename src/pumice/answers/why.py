@@ -32,7 +32,7 @@ class TriedJob(msgspec.Struct, frozen=True, kw_only=True):
     job: str
     queue: str
     starts: bool
-    """Would it have all that it needs to run?"""
+    """Whether it would have all that it needs to run."""
     tasks: int
     min_available: int
     placed: dict[str, str]

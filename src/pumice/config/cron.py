@@ -38,7 +38,7 @@ class CronSchedule:
     months: frozenset[int]
     weekdays: frozenset[int]
     either: bool
-    """Is a day meant by its number or by its name? Else it must be meant by both."""
+    """Whether a day is given by its number or by its name. Else it must be meant by both."""
 
     @classmethod
     def parse(cls, text: str) -> CronSchedule:

@@ -290,5 +290,5 @@ def _check_depths(reading: Reading, table: ConfTable) -> None:
 
 
 def is_nothing(tree: Tree | None) -> bool:
-    """Is nothing written there?"""
+    """Report whether no value is written there."""
     return tree is None or (isinstance(tree, Scalar) and tree.value is None)

@@ -60,8 +60,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         return loans_of(leaves_of(self.queues or ()))
 
     def fair_in_words(self) -> str:
-        """Is the cluster shared as the conf says? Nothing for who may not see how queues stand, or where no queue is
-        short and none borrows."""
+        """Report whether the cluster is shared as the conf says. Nothing for who may not see how queues stand, or where
+        no queue is short and none borrows."""
         if self.queues is None:
             return ""
         found = fairness_of(self.queues, {}, self.actions, self.now, "scheduler")

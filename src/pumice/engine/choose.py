@@ -200,7 +200,7 @@ class Chooser:
         self._score_single = score_single
         self._pre_order = pre_order
         self._plain = best_node is None and reduce is None and rng is None and pre_order is None
-        """Do filters and scores alone decide, and the smallest name between equals?"""
+        """Whether filters and scores alone decide, and the smallest name between equals."""
 
     # -- filtering ------------------------------------------------------------------------------------------------
     def feasible(self, view: ClassView, task: Task, mask: Bools, severity: int = 0) -> Index:
@@ -303,17 +303,17 @@ class Chooser:
         return self.choose(task, only)
 
     def nowhere_idle(self, task: Task) -> bool:
-        """Is it certain that no node has idle room for the task?"""
+        """Report whether no node certainly has idle room for the task."""
         view = self.evaluator.view(task)
         return not view.session_filters and not view.masked.max(initial=-np.inf) > -np.inf
 
     def needs_table(self, view: ClassView) -> bool:
-        """Does what a score says of a row depend on the other rows, or on more than the class?"""
+        """Report whether a score of a row depends on the other rows, or on more than the class."""
         return bool(view.session_scorers or not self._plain or self._varies(view))
 
     @staticmethod
     def _varies(view: ClassView) -> bool:
-        """Do normalised scores tell nodes apart?"""
+        """Report whether normalised scores tell nodes apart."""
         for n, s in enumerate(view.normalized):
             if view.flat[n]:
                 continue
@@ -385,7 +385,7 @@ class Chooser:
             asked *= 4
 
     def can_plan(self, view: ClassView) -> bool:
-        """Can equal tasks be placed in bulk: does every answer depend on the class and the one row alone?"""
+        """Report whether equal tasks can be placed in bulk: every answer depends on the class and the one row alone."""
         return not view.session_filters and not self.needs_table(view)
 
     def plan(self, task: Task, wanted: int, within: Bools | None = None) -> Sequence[int]:

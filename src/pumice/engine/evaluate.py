@@ -247,7 +247,7 @@ class Evaluator:
         return fits
 
     def room_by_amounts(self, klass: TaskClass) -> bool:
-        """Does it follow from a row's amounts alone whether there is room? Not where parts of devices are in use."""
+        """Report whether the room of a row follows from its amounts alone. Not where parts of devices are in use."""
         devices = self.table.devices
         return klass.gpu is None or devices is None or devices.follows_amounts(klass.gpu)
 
@@ -368,7 +368,7 @@ class Evaluator:
         return key
 
     def alike(self, one: Task, other: Task) -> bool:
-        """Do two tasks of a job get equal answers, as far as these are kept?"""
+        """Report whether two tasks of a job get equal answers, as far as these are kept."""
         if one.klass is not other.klass or (one.labels is not other.labels and one.labels != other.labels):
             return False
         if one.annotations is other.annotations:

@@ -42,7 +42,7 @@ class TopologyDomain:
 
     @property
     def is_leaf(self) -> bool:
-        """Are there no hyper-nodes below it?"""
+        """Report whether there are no hyper-nodes below it."""
         return not self.children
 
     def __repr__(self) -> str:
@@ -174,7 +174,8 @@ class HyperNodeTree:
         return [h for h in self._holding.get(first, ()) if h.tier <= limit and all(n in h.nodes for n in nodes)]
 
     def is_even(self, hyper: TopologyDomain) -> bool:
-        """Is every node of it as close to every other: do all belong to one hyper-node of the lowest tier?"""
+        """Report whether every node of it is as close to every other: all belong to one hyper-node of the lowest
+        tier."""
         known = self._even.get(hyper.name)
         if known is None:
             known = self._even[hyper.name] = len({self._lowest[name] for name in hyper.nodes}) < 2
@@ -237,7 +238,7 @@ class HyperNodeTree:
         return ""
 
     def limits(self, job: Job) -> bool:
-        """Does the job, or one of its sub-groups, ask for a topology that sets a limit?"""
+        """Report whether the job, or one of its sub-groups, asks for a topology that sets a limit."""
         asked = [job.topology, *(p.network_topology for p in job.policies)]
         return any(self.limit(t) is not None for t in asked)
 

@@ -20,7 +20,7 @@ HARD_EFFECTS: Final = ("NoSchedule", "NoExecute")
 
 
 def has_node_selection(klass: TaskClass) -> bool:
-    """Does the class say which nodes it wants?"""
+    """Report whether the class restricts its nodes."""
     spec = klass.spec
     return bool(spec.node_selector) or (
         spec.affinity is not None

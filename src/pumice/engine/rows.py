@@ -23,7 +23,7 @@ G = TypeVar("G", bound=np.generic)
 
 _ONE: Final = slice(0, 1)
 FEW_ROWS: Final = 64
-"""Of so many rows all ledgers are taken at once."""
+"""The number of rows from which all ledgers are read at once."""
 
 
 def read_only(array: npt.NDArray[G]) -> npt.NDArray[G]:
@@ -34,12 +34,12 @@ def read_only(array: npt.NDArray[G]) -> npt.NDArray[G]:
 
 
 def lines_of(dims: tuple[int, ...]) -> slice | npt.NDArray[np.intp]:
-    """Where the lines of resources stand in a ledger: as a slice, where they are its first ones."""
+    """The lines of resources in a ledger: as a slice, if they are its first ones."""
     return slice(0, len(dims)) if dims == tuple(range(len(dims))) else np.array(dims, dtype=np.intp)
 
 
 def asked_lines(klass: TaskClass) -> tuple[slice | npt.NDArray[np.intp], Ints]:
-    """What a class asks for, side by side: the lines of a ledger, and the amounts, not to be written."""
+    """The requests of a class, side by side: the lines of a ledger, and the amounts, read-only."""
     known: tuple[slice | npt.NDArray[np.intp], Ints] | None = klass.memo.get("engine.asked")
     if known is None:
         amounts = read_only(np.array(klass.fit_values, dtype=np.int64)[:, None])
@@ -175,7 +175,7 @@ class NodeRows:
         return self._few[lines]
 
     def _offered(self, dims: slice | npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
-        """What the rows offer of some dimensions, one line each, to divide by."""
+        """The offers of the rows in some dimensions, one line each, to divide by."""
         lines = self._table.offered[dims]
         return read_only(lines[:, : self._size]) if self._index is None else lines.take(self._index, axis=1)
 
@@ -213,12 +213,12 @@ class NodeRows:
         return Columns(self, self._part(self._table.capacity), 0)
 
     def future_idle(self, d: int) -> Ints:
-        """Free once what is being released is gone, less what is promised."""
+        """The free amounts when every release is done, less promised ones."""
         t = self._table
         return self.idle[d] + self.releasing[d] - self.pipelined[d] if d < t.width else self.idle[d]
 
     def requested(self, d: int) -> Ints:
-        """What kube-scheduler would count on the rows: used and promised, less what this session evicted."""
+        """The counts of kube-scheduler for the rows: used and promised, less pods evicted in this session."""
         t = self._table
         if d >= t.width:
             return np.zeros(self._size, dtype=np.int64)

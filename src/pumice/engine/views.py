@@ -175,7 +175,7 @@ class ClassView:
     clear: list[bool]
     """Per group: do its static filters object to no node at all?"""
     opposed: bool
-    """May there be an objection in *code*? Without a rejection, *code* and *severity* are zero everywhere."""
+    """Whether *code* may contain an objection. Without a rejection, *code* and *severity* are zero everywhere."""
     code: Reasons
     severity: npt.NDArray[np.int8]
     score: Floats

@@ -88,7 +88,7 @@ def _wrong(verb: Verb[Any], answer: Answer) -> str:
 
 
 def _again(client: Client, verb: Verb[Any], body: bytes, answer: Answer) -> list[str]:
-    """Does a second question, with a field that nobody knows, get the same answer?"""
+    """Report whether a second question, with an unknown field, gets the same answer."""
     message = msgspec.json.decode(body)
     message["xUnknown"] = {"added": "later"}
     try:

@@ -111,7 +111,7 @@ def ask(extender: ExtenderSession, verb: Verb[Any], *things: Any) -> Any:
 
 
 def _concerns(extender: ExtenderSession, things: Sequence[Any]) -> bool:
-    """Is the extender asked about these at all?"""
+    """Report whether the extender is asked about these at all."""
     for thing in things:
         if isinstance(thing, Job):
             return not extender.tasks.bypasses(thing)
@@ -445,7 +445,7 @@ class ExtenderBinder:
         self._tasks: dict[str, bytes] = {}
 
     def wants(self, task: Task) -> bool:
-        """Is the bind of *task* this binder's? If so, the task is remembered as it is now."""
+        """Report whether the bind of *task* is this binder's. If so, the task is remembered as it is now."""
         if not self._wants(task):
             return False
         self._tasks[task.uid] = bytes(self._writer.whole(task))

@@ -38,7 +38,7 @@ class Arguments(Mapping[str, Any]):
 
     @property
     def typed(self) -> bool:
-        """Are they read as Volcano reads them?"""
+        """Report whether they are read as Volcano reads them."""
         return self._typed
 
     @property

@@ -53,7 +53,7 @@ def modules_in(directory: Path) -> tuple[list[tuple[Path, str]], list[str]]:
 
 
 def is_test(path: Path) -> bool:
-    """Is it a file of tests by its name?"""
+    """Report whether it is a file of tests by its name."""
     return path.stem == "conftest" or path.stem.startswith("test_") or path.stem.endswith("_test")
 
 
@@ -187,7 +187,7 @@ def misspelt(cls: type) -> list[str]:
 
 
 def _takes_something(method: Callable[..., Any]) -> bool:
-    """Does a method take more than its object?"""
+    """Report whether a method takes more than its object."""
     return len(inspect.signature(method).parameters) > 1
 
 

@@ -90,14 +90,14 @@ class Metrics:
     """Numbers that plugins publish; read after the cycle."""
 
     wanted: bool = True
-    """Will anybody read them? If not, a plugin need not work out what it would only publish."""
+    """Whether a reader exists. If not, a plugin need not work out what it would only publish."""
     gauges: dict[Series, float] = field(default_factory=dict)
     counters: dict[Series, float] = field(default_factory=dict)
     histograms: dict[Series, Histogram] = field(default_factory=dict)
 
     @property
     def untouched(self) -> bool:
-        """Was nothing published?"""
+        """Whether no figure was published."""
         return not (self.gauges or self.counters or self.histograms)
 
     def gauge(self, name: str, value: float, **labels: str) -> None:

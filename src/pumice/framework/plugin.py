@@ -27,7 +27,7 @@ class Plugin(PointMethods):
 
     name: str = ""
     repeatable: ClassVar[bool] = False
-    """May it be listed several times in one configuration?"""
+    """Whether it may be listed several times in one configuration."""
     persistent: ClassVar[bool] = False
     """Whether one object serves all sessions of a scheduler. Otherwise each session has its own.
 

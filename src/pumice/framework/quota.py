@@ -72,7 +72,7 @@ UNLIMITED = sys.maxsize
 
 
 def is_below(queues: Mapping[str, Queue], name: str, top: str) -> bool:
-    """Is a queue *top*, or somewhere below it?"""
+    """Report whether a queue is *top*, or somewhere below it."""
     seen: set[str] = set()
     while name and name != top and name not in seen:
         seen.add(name)
@@ -81,13 +81,13 @@ def is_below(queues: Mapping[str, Queue], name: str, top: str) -> bool:
 
 
 def capability_of(queue: Queue) -> dict[int, Number]:
-    """What a queue's capability limits, pod slots aside, as the plugins that share read it: none of CPU or memory does
-    not limit it."""
+    """The resources that a queue's capability limits, pod slots aside, as the sharing plugins read it: a capability
+    without CPU or memory does not limit them."""
     return {d: v for d, v in queue.capability.items() if d != PODS and (v > 0 or d not in (CPU, MEMORY))}
 
 
 def is_open(queue: Queue) -> bool:
-    """Does the queue take new work? A queue whose state nobody has set does."""
+    """Report whether the queue takes new work. A queue without a state counts as open."""
     return queue.state in ("", "Open")
 
 
@@ -103,8 +103,8 @@ def lacking(
 ) -> tuple[Limit, ...]:
     """The limits that *used* and *request* together exceed, by name; none when it fits.
 
-    Of what is used, *own* was just placed for the one who asks, and so is asked for rather than held; *promised* is
-    what jobs that were let in have still to get.
+    Among used amounts, *own* was just placed for the asking task, and so counts as requested rather than held.
+    *promised* is the outstanding part of admitted jobs.
     """
     own, promised = own or {}, promised or {}
     found = []
@@ -118,7 +118,7 @@ def lacking(
 
 
 def just_placed(task: Task) -> dict[int, Number]:
-    """What the task's job was given in this session, and does not really have yet."""
+    """The amounts that the task's job was given in this session, and does not really have yet."""
     job = task.job
     if job is None or not job.count(TaskStatus.ALLOCATED, TaskStatus.PIPELINED):
         return {}
@@ -126,7 +126,7 @@ def just_placed(task: Task) -> dict[int, Number]:
 
 
 def fits(limit: Ledger, used: Ledger, request: Items) -> bool:
-    """Do *used* and *request* together stay within *limit*?"""
+    """Report whether *used* and *request* together stay within *limit*."""
     for d, v in request:  # noqa: SIM110  (asked for every task: a generator takes twice the time)
         if v > 0 and d != PODS and (used[d] + v if d in used else v) > limit.get(d, 0):
             return False
@@ -134,7 +134,7 @@ def fits(limit: Ledger, used: Ledger, request: Items) -> bool:
 
 
 def fits_beside(limit: Ledger, parts: Iterable[tuple[Ledger, int]], request: Items) -> bool:
-    """Does *request* stay within *limit* together with what the parts, each so many times, come to?"""
+    """Report whether *request* stays within *limit* together with the sum of the parts, each with its number."""
     for d, v in request:
         if v > 0 and d != PODS:
             for amounts, times in parts:
@@ -157,7 +157,7 @@ def room(limit: Ledger, used: Ledger, request: Items) -> int:
 
 
 def within(part: Ledger, whole: Ledger) -> bool:
-    """Is *part* at most *whole* in every dimension, within the tolerance (missing counts as 0)?"""
+    """Report whether *part* is at most *whole* in every dimension, within the tolerance (missing counts as 0)."""
     for d, v in part.items():  # noqa: SIM110  (as above)
         if (v - whole[d] if d in whole else v) >= TOLERANCE:
             return False
@@ -165,7 +165,7 @@ def within(part: Ledger, whole: Ledger) -> bool:
 
 
 def largest_share(used: Ledger, of: Items) -> float:
-    """The largest share of *of* that is used; *of* lists what is more than a trace."""
+    """The largest share of *of* that is used; *of* lists amounts above a trace."""
     largest = 0.0
     if not used:
         return largest
@@ -177,7 +177,7 @@ def largest_share(used: Ledger, of: Items) -> float:
 
 
 def summed(tasks: Iterable[Task]) -> dict[int, Number]:
-    """What several tasks ask for together."""
+    """The sum of several tasks' requests."""
     total: dict[int, Number] = {}
     for task in tasks:
         for d, v in task.klass.items:
@@ -192,7 +192,7 @@ def added(into: dict[int, Number], what: Items, sign: int = 1) -> None:
 
 
 def added_up(parts: Iterable[tuple[Ledger, int]]) -> dict[int, Number]:
-    """What parts, each so many times, come to."""
+    """The sum of parts, each with its number."""
     total: dict[int, Number] = {}
     for amounts, times in parts:
         added(total, amounts.items(), times)
@@ -213,7 +213,7 @@ def not_open(queue: Queue) -> Verdict:
 
 
 def queue_notes(before: Mapping[str, str], now: Mapping[str, str]) -> list[Note]:
-    """One warning on each queue whose problem is new; *before* and *now* map queues to what is wrong with them."""
+    """One warning on each queue whose problem is new; *before* and *now* map queues to their problems."""
     return [
         Note("Queue", name, "Warning", ReasonCode.INVALID_QUEUE, text)
         for name, text in sorted(now.items())
@@ -246,7 +246,7 @@ def publish(metrics: Metrics, queue: str, what: str, amounts: Ledger) -> None:
 def published(
     gauges: Mapping[tuple[str, tuple[tuple[str, str], ...]], float], queue: str, what: str
 ) -> dict[str, Number]:
-    """What `publish` told of a queue, by resource, in whole units; nothing where it told nothing."""
+    """The amounts that `publish` reported of a queue, by resource, in whole units; empty without a report."""
     cpu, memory, scalar = _gauges(what)
     found: dict[str, Number] = {}
     for (name, labels), value in gauges.items():
@@ -257,7 +257,7 @@ def published(
 
 
 class Admission:
-    """What was promised to jobs that were let in, and what a job could take from lesser ones, in one session.
+    """The promises to admitted jobs, and the amounts that a job could take from lesser ones, in one session.
 
     A job that was let in and fits nowhere does not keep others out: what it waits for counts no longer, until it has
     a place. And where an action preempts, a job may be let in for what it could take: else the pods for which room
@@ -272,7 +272,7 @@ class Admission:
         self._at = -1
 
     def promises(self, queue: Queue) -> list[tuple[Ledger, int]]:
-        """What jobs of a queue that were let in have still to get, in parts that count so many times."""
+        """The outstanding amounts of a queue's admitted jobs, in parts with their numbers."""
         known = (queue.inqueue.amounts, 1)
         return [known] if self._locks else [known, (queue.in_vain.amounts, -1)]
 
@@ -281,7 +281,7 @@ class Admission:
         return added_up(self.promises(queue))
 
     def for_the_taking(self, job: Job) -> dict[int, Number]:
-        """What preemptible jobs of less priority hold in the job's queue; nothing where nobody preempts."""
+        """The amounts of preemptible jobs of less priority in the job's queue; empty if no action preempts."""
         if not self._preempts:
             return {}
         table = self._ssn.state.table
@@ -297,5 +297,5 @@ class Admission:
         return known
 
     def kind(self, job: Job) -> Hashable:
-        """What of a job decides what it could take."""
+        """The part of a job that decides what it could take."""
         return (job.queue, job.priority) if self._preempts else None

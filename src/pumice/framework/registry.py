@@ -50,7 +50,7 @@ class PluginInfo:
 
     @property
     def built_in(self) -> bool:
-        """Does it come with Pumice?"""
+        """Report whether it comes with Pumice."""
         return self.origin.startswith("entry point pumice.")
 
 
@@ -348,7 +348,7 @@ def build_action(cls: type[Action], name: str, arguments: Arguments | None = Non
 
 
 def _check(info: PluginInfo, plugin: Any) -> None:
-    """Is it a plugin, and will somebody call what it has?"""
+    """Report whether it is a plugin, and a caller exists for its methods."""
     if isinstance(plugin, type):
         text = f"built the class {plugin.__name__}, not an object of it, such as {plugin.__name__}(arguments)"
         raise PluginLoadError(f"plugin {info.name!r} from {info.origin}: {text}", at=line_of(plugin))

@@ -325,7 +325,7 @@ def _is_bound(claim: Object) -> bool:
 
 
 def _reaches(volume: PersistentVolume, node: AnyObject) -> bool:
-    """Can a volume be used on a node?"""
+    """Report whether a volume can be used on a node."""
     required: Any = (volume.spec.get("nodeAffinity") or {}).get("required")
     if required is None:
         return True

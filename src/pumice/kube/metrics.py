@@ -321,7 +321,7 @@ class CycleMetrics:
         self._assumed, self._bound = (self._task.labels(stage) for stage in ("Assumed", "Bound"))
         self._binding = self._stage.labels("Bind")
         self._shown = False
-        """Was the session of this cycle shown?"""
+        """Whether the session of this cycle was shown."""
 
     # -- told by the scheduler's thread -----------------------------------------------------------------------------
     def session(self, session: Session) -> None:

@@ -355,7 +355,7 @@ class ClaimUnusable(PumiceError):
 
 
 def check_claim(kind: str, claim: Object, key: str, uid: str) -> None:
-    """Is this the claim that was chosen for, and does it stay?
+    """Report whether this is the claim of the choice, and it stays.
 
     :raises Unprepared: it is not, or is being deleted.
     """

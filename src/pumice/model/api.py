@@ -185,7 +185,7 @@ class Volume(_Maps, frozen=True):
 
     @property
     def is_placed(self) -> bool:
-        """Does it say where a pod can be?"""
+        """Report whether it says where a pod can be."""
         return self.persistent_volume_claim is not None or self.ephemeral is not None or self.csi is not None
 
 
@@ -284,7 +284,7 @@ class PodStatus(_Maps, frozen=True):
 class _Object(_Struct, frozen=True):
     kind_name: ClassVar[str] = ""
     namespaced: ClassVar[bool] = False
-    """Does a namespace hold it, rather than the cluster?"""
+    """Whether a namespace holds it, rather than the cluster."""
     metadata: Metadata = msgspec.field(default_factory=Metadata)
 
     @property

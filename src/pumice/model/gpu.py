@@ -40,7 +40,7 @@ class GpuRequest(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Does it want its devices for itself?"""
+        """Report whether it wants its devices for itself."""
         return self.milli == WHOLE and not self.memory
 
 

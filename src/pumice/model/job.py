@@ -188,17 +188,17 @@ class Job(TaskGroup):
     policies: Final[tuple[SubGroupPolicy, ...]]
     """Its sub-group policies."""
     has_topology: Final[bool]
-    """Does the job or one of its policies ask for a network topology?"""
+    """Whether the job or one of its policies asks for a network topology."""
     problem: Final[str]
     """The problem of its PodGroup, or nothing; a job with a problem is not scheduled."""
     left_out: Final[str]
     """Why no action looks at it for now, because a cycle failed while it worked on it; or nothing."""
     in_session: Final[bool]
-    """Can it be scheduled: has it a PodGroup and a queue?"""
+    """Whether it can be scheduled: it has a PodGroup and a queue."""
     role_minimums: Final[ReadOnlyMap[str, int]]
     role_total: Final[int]
     together: Final[bool]
-    """Is it evicted as a whole or not at all?"""
+    """Whether it is evicted as a whole or not at all."""
     allocated: Final[Resources]
     """Held by its tasks now."""
     held: Final[Resources]
@@ -236,7 +236,8 @@ class Job(TaskGroup):
     # -- what it is -----------------------------------------------------------------------------------------------
     @property
     def preemptible(self) -> bool:
-        """May its tasks be victims? Said by the job, else by its tasks (which may, unless they say otherwise).
+        """Report whether its tasks may be victims. Said by the job, else by its tasks (which may, unless they say
+        otherwise).
 
         A job in one of KAI's queues that says nothing may if its priority is below 100: KAI's rule.
         """
@@ -308,7 +309,7 @@ class Job(TaskGroup):
         return self._roles(_PROMISED)
 
     def _roles(self, more: tuple[int, ...], less: Mapping[str, int] | None = None) -> bool:
-        """Has every role its minimum of tasks that are ready or counted at one of these places?"""
+        """Report whether every role has its minimum of tasks that are ready or counted at one of these places."""
         if not self.role_minimums or self.min_available < self.role_total:
             return True
         for role, minimum in self.role_minimums.items():

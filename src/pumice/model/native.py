@@ -79,7 +79,7 @@ class NativePodGroupSpec(api.PodGroupSpec, frozen=True):
 
     @property
     def together(self) -> bool:
-        """Must it be evicted as a whole?"""
+        """Report whether it must be evicted as a whole."""
         mode = self.disruption_mode
         return mode == "PodGroup" or (isinstance(mode, Mapping) and "all" in mode)
 

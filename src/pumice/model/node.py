@@ -164,7 +164,7 @@ class Node(Sealed):
         return max(used, sum(self._held_of_devices())) / total
 
     def has_available_gpus(self) -> bool:
-        """Is at least one GPU wholly free?"""
+        """Report whether at least one GPU is wholly free."""
         return self.idle_gpus >= 1
 
     def has_gpus_for(self, task: Task) -> bool:

@@ -120,7 +120,7 @@ class Queue(Sealed):
 
     @property
     def reclaimable(self) -> bool:
-        """May others reclaim what it holds beyond its share?"""
+        """Report whether others may reclaim the amount beyond its share."""
         return self.object.spec.reclaimable is not False
 
     @property

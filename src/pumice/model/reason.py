@@ -33,7 +33,7 @@ class Reason(NamedTuple):
 
     @property
     def evictable(self) -> bool:
-        """Could evicting somebody help?"""
+        """Report whether an eviction could help."""
         return self.code is Code.UNSCHEDULABLE
 
 

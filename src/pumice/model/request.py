@@ -93,7 +93,8 @@ def asked_by(spec: PodSpec) -> PodRequest:
 
 
 def is_guaranteed(spec: PodSpec) -> bool:
-    """Is a pod of class Guaranteed: has every container limits of CPU and memory, and asks for as much?"""
+    """Report whether a pod is of class Guaranteed: every container has limits of CPU and memory, and asks for as
+    much."""
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     return bool(containers) and all(_asks_for_its_limits(c) for c in containers)
 

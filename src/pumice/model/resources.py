@@ -126,7 +126,7 @@ def _used(name: str, number: int) -> Dimension:
 
 
 def worth_a_look() -> bool:
-    """May there be names that nobody uses?"""
+    """Report whether there may be unused names."""
     return bool(_ended) or len(_unoffered) >= _SOME
 
 

@@ -60,7 +60,7 @@ def node_selector_matches(selector: NodeSelector, labels: Mapping[str, str], nam
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Does one toleration cover one taint?"""
+    """Report whether one toleration covers one taint."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -81,5 +81,5 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def tolerated(tolerations: Sequence[Toleration], taint: Taint) -> bool:
-    """Does any toleration cover the taint?"""
+    """Report whether any toleration covers the taint."""
     return any(tolerates(t, taint) for t in tolerations)

@@ -33,7 +33,7 @@ class Cdp(Plugin):
 
 
 def is_cooling(task: Task, now: float) -> bool:
-    """Was the task scheduled so recently that it is to be left alone?"""
+    """Report whether the task was scheduled so recently that it is to be left alone."""
     written = task.labels.get(keys.COOLDOWN_TIME, task.annotations.get(keys.COOLDOWN_TIME))
     if written is None or task.status is not TaskStatus.RUNNING:
         return False

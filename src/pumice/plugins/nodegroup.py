@@ -42,7 +42,7 @@ FULL: Final = _no("node(s) are in a group in which the queue is at its limit")
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a queue says of groups of nodes."""
+    """The rules of a queue for groups of nodes."""
 
     required: tuple[str, ...] = ()
     preferred: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class Rules:
     """Anti-affinity, preferred."""
 
     def admits(self, group: str, *, as_volcano: bool) -> bool:
-        """May tasks of the queue go to nodes of the group?
+        """Report whether tasks of the queue may go to nodes of the group.
 
         *as_volcano*: every preference is an allowance, also one against a group, and nothing else is allowed.
         """
@@ -144,7 +144,7 @@ class NodeGroup(Plugin):
 
 
 class _Limits:
-    """What queues hold in each group of nodes, against what they may; followed through a session."""
+    """The amounts of queues in each group of nodes, and their limits; followed through a session."""
 
     def __init__(self, ssn: Session, queues: Sequence[str]) -> None:
         self._ssn = ssn

@@ -45,7 +45,7 @@ class Overcommit(Plugin):
         self._admission = quota.Admission(ssn)
 
     def _admitted(self) -> dict[int, Number]:
-        """What jobs that were let in have still to get."""
+        """The outstanding amounts of admitted jobs."""
         if self._inqueue is None:
             state = self._ssn.state
             if self._twice is not None:
@@ -87,7 +87,7 @@ class Overcommit(Plugin):
 
 
 def _admitted_twice(job: Job) -> Resources:
-    """What Volcano counts of a job that was let in: all of its minimum, whatever it holds of that already."""
+    """Volcano's amount for an admitted job: all of its minimum, whatever it holds already."""
     if job.min_resources is None:
         return EMPTY
     if job.phase == JobPhase.INQUEUE:
@@ -98,7 +98,8 @@ def _admitted_twice(job: Job) -> Resources:
 
 
 def _advice(state: ClusterState, asking: str, limits: tuple[Limit, ...]) -> str:
-    """Who would have to end or start for there to be room: those that hold most of what is short, largest first."""
+    """The jobs that would have to end or start to make room: those that hold most of the lacking resource, largest
+    first."""
     short = limits[0]
     d = asked_dim(short.resource)
     holders = []

@@ -30,11 +30,11 @@ class LowNodeUtilization:
     targets: Mapping[str, float]
 
     def is_idle(self, percent: Mapping[str, float]) -> bool:
-        """Is all of it below the thresholds?"""
+        """Report whether all of it is below the thresholds."""
         return all(percent[name] < self.thresholds[name] for name in _MEASURES)
 
     def is_busy(self, percent: Mapping[str, float]) -> bool:
-        """Is any of it above the targets?"""
+        """Report whether any of it is above the targets."""
         return any(percent[name] > self.targets[name] for name in _MEASURES)
 
 

@@ -93,7 +93,7 @@ class Tdm(Plugin):
         ssn.add_job_starving_fn(name, _starving)
 
     def _is_on(self, window: tuple[int, int], minute: float) -> bool:
-        """Is a window open? One that ends before it begins goes on after midnight."""
+        """Report whether a window is open. One that ends before it begins goes on after midnight."""
         begins, ends = window
         if begins < ends:
             return begins <= minute < ends or (self._as_volcano and minute == ends)
@@ -172,7 +172,7 @@ class Tdm(Plugin):
 
 
 def is_revocable(task: Task) -> bool:
-    """May the task be on nodes that are lent? It says so, or says that it may be evicted."""
+    """Report whether the task may be on nodes that are lent. It says so, or says that it may be evicted."""
     zone = task.annotations.get(keys.REVOCABLE_ZONE)
     if zone is not None:
         return zone == "*"
@@ -180,7 +180,7 @@ def is_revocable(task: Task) -> bool:
 
 
 def says_preemptable(job: Job) -> bool:
-    """Does the job itself say that it may be evicted? Those that do not go first."""
+    """Report whether the job itself says that it may be evicted. Those that do not go first."""
     said = job.annotations.get(keys.PREEMPTABLE_KEY, job.labels.get(keys.PREEMPTABLE_KEY))
     return said is not None and parse_bool(said)
 

@@ -40,7 +40,7 @@ _UNSEEN: Final = (S.ALLOCATED, S.BINDING, S.BOUND, S.PIPELINED)
 
 @dataclass(frozen=True, slots=True)
 class Estimator:
-    """What a task is taken to use before that is measured."""
+    """The estimated use of a task before it is measured."""
 
     request_ratio: float = 0.7
     burst_ratio: float = 0.0
@@ -139,7 +139,7 @@ class Usage(Plugin):
 
     @property
     def load(self) -> _Load:
-        """What is measured and estimated; put together when first asked for."""
+        """The measured and estimated amounts; computed when first asked for."""
         if self._load is None:
             self._load = _Load(self._ssn, self.estimator, self._parts)
         return self._load

@@ -73,7 +73,7 @@ def without_secrets(data: Any) -> Any:
 
 
 def plain(text: str) -> bool:
-    """Is it a number, quantity, duration, time or truth value?"""
+    """Report whether it is a number, quantity, duration, time or truth value."""
     return _PLAIN.fullmatch(text) is not None
 
 

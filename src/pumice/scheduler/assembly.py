@@ -232,7 +232,7 @@ class Assembly:
     warnings: tuple[Problem, ...] = ()
     """Arguments in the place of which a default is used."""
     ours: bool = field(init=False)
-    """Do all plugins and actions come with Pumice?"""
+    """Whether all plugins and actions come with Pumice."""
 
     def __post_init__(self) -> None:
         self.ours = all(type(action).__module__.startswith("pumice.") for action in self.actions) and all(
@@ -252,7 +252,7 @@ class Assembly:
 
     @property
     def _keeps(self) -> bool:
-        """Are queues kept within their capabilities without us, or not to be?"""
+        """Report whether queues are kept within their capabilities without us, or are not to be."""
         return (
             self.compat.blind_capability
             or self.conf.dialect == "kai"
@@ -367,7 +367,7 @@ class _Unasked(Container[str]):
 
 
 def _may_ask(action: Action | type[Action], point: str) -> bool:
-    """Does it ask a point? One that does not say may ask anything."""
+    """Report whether it asks a point. One that does not say may ask anything."""
     return action.asks is None or any(asked.name == point for asked in action.asks)
 
 

@@ -124,7 +124,7 @@ def _without_collector() -> Iterator[None]:
 
 
 class _Before:
-    """What a cycle may change, as it was before."""
+    """The state that a cycle may change, as it was before."""
 
     def __init__(self, state: ClusterState, runtime: Runtime) -> None:
         self._state, self._runtime = state, runtime

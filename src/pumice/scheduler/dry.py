@@ -1,8 +1,8 @@
 """A dry cycle: what would be decided now, also if some objects were there; nothing of it is left behind.
 
 It runs on the state itself, with what is kept for speed, so it costs what a cycle costs. Everything that a cycle
-changes is put back afterwards: tasks, phases, nominations, who was evicted for whom, what plugins remember. The next
-real cycle decides as if there had been none.
+changes is put back afterwards: tasks, phases, nominations, records of evictions, the memory of plugins. The next real
+cycle decides as if there had been none.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def dry_cycle(
     tells: bool = True,
     inspect: Callable[[Session], None] | None = None,
 ) -> CycleReport:
-    """What a cycle would decide on the state as it is, with *added* objects; for the others see `run_cycle`.
+    """The decisions of a cycle on the state as it is, with *added* objects; for the other arguments see `run_cycle`.
 
-    A session is opened in any case, and figures are published: who asks is shown both, also where nobody waits.
-    None of the added objects may be there already. What a plugin puts into ``ssn.memory`` is put back where it is made
-    of plain values (see `pack_memory`); what it keeps elsewhere is its own matter, as in a cycle that fails.
+    A session is opened in any case, and figures are published: the caller sees both, even without pending jobs. None of
+    the added objects may be there already. Values that a plugin puts into ``ssn.memory`` are put back if they are plain
+    values (see `pack_memory`). A plugin must itself keep other data straight, as in a cycle that fails.
     """
     _check_size(state, added)
     until = time.monotonic() + SECONDS + runtime.took if added else 0.0
@@ -121,6 +121,6 @@ def _taken_back(state: ClusterState, runtime: Runtime, added: Sequence[AnyObject
 
 
 def _copied(memory: dict[str, dict[str, Any]]) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """What plugins remember, to be changed without consequence; caches are left out and made anew."""
+    """The memory of plugins, as a copy; caches are left out and made anew."""
     packed, left_out = pack_memory(memory)
     return unpack_memory(packed), left_out

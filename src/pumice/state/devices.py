@@ -215,7 +215,8 @@ class DeviceTable:
         return request.memory * DEVICE // memory if memory >= request.memory else DEVICE + 1
 
     def follows_amounts(self, request: GpuRequest) -> bool:
-        """Are there enough free devices wherever the amounts say so? Whole ones are, while nobody shares any."""
+        """Report whether there are enough free devices whenever the amounts say so. Whole ones are, while nobody shares
+        any."""
         return request.whole and not self.sharing and not self._promises and not self._with_broken
 
     def fits(self, index: Index, request: GpuRequest, extra: Ints | None = None, *, future: bool = False) -> Bools:

@@ -101,7 +101,8 @@ def _take_over(state: ClusterState, job: Job, obj: PodGroup) -> None:
 
 
 def _only_status_differs(job: Job, obj: PodGroup) -> bool:
-    """Is the PodGroup the one we know but for its status? Most often that is our own writing, coming back."""
+    """Report whether the PodGroup is the known one but for its status. Most often that is our own writing, coming
+    back."""
     old = job.group
     if old is None or job.problem or obj.kind_name != old.kind_name:
         return False
@@ -111,7 +112,7 @@ def _only_status_differs(job: Job, obj: PodGroup) -> bool:
 
 
 def _says_the_same(new: Metadata, known: Metadata) -> bool:
-    """Is it the same object, with the same labels and annotations?"""
+    """Report whether it is the same object, with the same labels and annotations."""
     return new is known or (
         new.uid == known.uid
         and new.labels == known.labels
@@ -217,7 +218,7 @@ def queue_seen(state: ClusterState, obj: QueueObject) -> None:
 
 
 def _only_its_counters_differ(old: QueueObject, new: QueueObject) -> bool:
-    """Is it the queue that is known but for what a controller counts in its status? That decides nothing."""
+    """Report whether it is the known queue but for a controller's counts in its status. That decides nothing."""
     return (
         new.__class__ is old.__class__
         and new.spec == old.spec

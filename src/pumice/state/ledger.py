@@ -132,7 +132,7 @@ def _beyond(held: Mapping[int, Number], minimum: Resources | None) -> Resources:
 
 
 def fits_nowhere(job: Job) -> bool:
-    """Was it let in, has its pods and holds nothing, and did the last cycle say that there is no place for it?
+    """Report whether it was admitted, has its pods and holds nothing, and the last cycle found no place for it.
 
     The PodGroup shows it, so a new scheduler knows it too.
     """
@@ -146,7 +146,7 @@ def fits_nowhere(job: Job) -> bool:
 
 
 def is_running(job: Job) -> bool:
-    """Does it run with as many tasks as it needs?"""
+    """Report whether it runs with as many tasks as it needs."""
     return job.phase == JobPhase.RUNNING and job.allocated_count() >= job.min_available
 
 

@@ -202,8 +202,7 @@ _SPEC: Final = attrgetter(*(name for name in PodSpec.__struct_fields__ if name !
 
 
 def same_but_for_its_place(known: Task, pod: Pod) -> bool:
-    """Does a pod say of itself what it said before, its node and its status aside? This includes its start and its
-    end."""
+    """Report whether a pod is as before, its node and its status aside. This includes its start and its end."""
     before, now = known.pod.metadata, pod.metadata
     same = before is now or (before.labels == now.labels and before.annotations == now.annotations)
     return same and not known.invalid and bool(_SPEC(known.pod.spec) == _SPEC(pod.spec))

@@ -122,7 +122,7 @@ class Cycle:
     def __init__(self, report: CycleReport) -> None:
         self.report = report
         self.looked_at = False
-        """Has the test asked for `errors`?"""
+        """Whether the test has asked for `errors`."""
 
     @property
     def intents(self) -> Sequence[Intent]:

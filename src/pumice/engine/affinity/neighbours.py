@@ -350,7 +350,7 @@ class Neighbours:
         tally.leave()
 
     def matches(self, selectors: Iterable[Selector], kind: AlikePods) -> bool:
-        """Do all selectors match the kind?"""
+        """Report whether all selectors match the kind."""
         return all(self._selects(s, kind) for s in selectors)
 
     def _selects(self, selector: Selector, kind: AlikePods) -> bool:

@@ -26,14 +26,14 @@ class Selector:
     def __init__(self, parts: tuple[SelectorPart, ...], *, leaving_too: bool) -> None:
         self.parts = parts
         self.leaving_too = leaving_too
-        """Do terminating pods count?"""
+        """Whether terminating pods count."""
         self.key = _encode((leaving_too, [p.key for p in parts]))
         """Equal for selectors that mean the same. In one piece: it is looked up once for each of a pod's terms."""
         self.needs = next((p.needs for p in parts if p.needs is not None), None)
         """A label and value that every selected pod has, if one is known."""
 
     def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: NamespaceLabels) -> bool:
-        """Is a pod of these labels meant?"""
+        """Report whether a pod with these labels matches."""
         return all(p.matches(namespace, labels, namespace_labels) for p in self.parts)
 
 
@@ -50,7 +50,7 @@ class SelectorPart:
         self.needs = next(iter((labels.match_labels or {}).items()), None) if labels is not None else None
 
     def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: NamespaceLabels) -> bool:
-        """Is a pod of these labels meant?"""
+        """Report whether a pod with these labels matches."""
         inside = namespace in self._namespaces or (
             self._by_labels is not None and label_selector_matches(self._by_labels, namespace_labels(namespace))
         )

@@ -452,7 +452,7 @@ class ExtenderSession:
         return self._caller.spent - self._begun
 
     def has(self, verb: Verb[Any]) -> bool:
-        """Is the verb configured?"""
+        """Report whether the verb is configured."""
         return verb.name in self.settings.verbs
 
     def outcome(self, verb: Verb[Any]) -> VerbOutcome:

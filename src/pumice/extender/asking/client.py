@@ -140,7 +140,7 @@ class Breaker:
         return "open" if self._clock() - self._opened_at < self._reset else "half-open"
 
     def admits(self) -> bool:
-        """May a call go out now? A yes while half open is for this one call."""
+        """Report whether a call may go out now. A yes while half open is for this one call."""
         state = self.state
         if state == "closed":
             return True

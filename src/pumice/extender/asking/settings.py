@@ -176,7 +176,7 @@ class Transport:
 
     @property
     def exposed(self) -> bool:
-        """Does plain HTTP leave this machine?"""
+        """Report whether plain HTTP leaves this machine."""
         parts = urlsplit(self.url)
         return parts.scheme == "http" and _LOOPBACK.fullmatch(parts.hostname or "") is None
 
@@ -266,7 +266,7 @@ class ExtenderSettings:
     """Tasks that the extender is never asked about."""
 
     def ignores(self, verb: str) -> bool:
-        """Are errors of *verb* neutral?"""
+        """Report whether errors of *verb* are neutral."""
         return (self.policies or {}).get(verb, self.ignorable)
 
 
@@ -277,7 +277,7 @@ class TaskFilter:
         self._managed, self._bypass = settings.managed, settings.bypass
 
     def manages(self, task: Task) -> bool:
-        """Does a container (or init container) name a managed resource in requests or limits?
+        """Report whether a container (or init container) names a managed resource in requests or limits.
 
         With no managed resources every task counts.
         """
@@ -290,19 +290,19 @@ class TaskFilter:
         return known
 
     def concerns(self, task: Task) -> bool:
-        """Is the extender asked about the task?"""
+        """Report whether the extender is asked about the task."""
         if self._bypass is not None and label_selector_matches(self._bypass, task.labels):
             return False
         return self.manages(task)
 
     def bypasses(self, job: Job) -> bool:
-        """Does the bypass selector match every task of the job?"""
+        """Report whether the bypass selector matches every task of the job."""
         if self._bypass is None or not job.tasks:
             return False
         return all(label_selector_matches(self._bypass, task.labels) for task in job.tasks.values())
 
     def holds(self, job: Job) -> bool:
-        """Is any task of the job the extender's business?"""
+        """Report whether the extender manages any task of the job."""
         return any(self.concerns(task) for task in job.tasks.values())
 
     def _named(self, klass: TaskClass) -> bool:

@@ -181,7 +181,7 @@ class QuestionReader:
         return known
 
     def _keeps(self, size: int) -> bool:
-        """May so many more bytes be kept? Everything is forgotten when there is no room."""
+        """Report whether that many more bytes may be kept. Everything is forgotten when there is no room."""
         if size > _LARGEST:
             return False
         self._size += size

@@ -84,7 +84,7 @@ class Kube(Dialect):
         return gojson.encode(said)
 
     def preempt(self, evictor: Task, evictees: Sequence[Task], *, names_only: bool) -> bytes:
-        """Is there anything against these victims, node by node?"""
+        """Report whether there is an objection to these victims, node by node."""
         by_node: dict[str, list[Task]] = {}
         for task in evictees:
             by_node.setdefault(task.node_name, []).append(task)

@@ -183,7 +183,7 @@ class TaskMessage(msgspec.Struct, dict=True, kw_only=True):
 
     @property
     def bare(self) -> bool:
-        """Is only its name told?"""
+        """Report whether only its name is told."""
         if self._go:
             return self.Pod is None and self.Resreq is None
         return self.resources is None and self.labels is None and self.annotations is None
@@ -313,7 +313,7 @@ class NodeMessage(msgspec.Struct, dict=True, kw_only=True):
 
     @property
     def bare(self) -> bool:
-        """Is only its name told?"""
+        """Report whether only its name is told."""
         if self.Name:
             return self.Node is None and self.Allocatable is None
         return self.allocatable is None and self.labels is None and self.annotations is None and self.taints is None
@@ -401,7 +401,7 @@ class JobMessage(msgspec.Struct, dict=True, kw_only=True):
 
     @property
     def bare(self) -> bool:
-        """Are only names and numbers told?"""
+        """Report whether only names and numbers are told."""
         return self.PodGroup is None if self._go else self.annotations is None
 
     @property

@@ -100,7 +100,7 @@ class Preemptor:
         self._failed: dict[tuple[str, Hashable, int, bool, Short], int] = {}
         """Job, class, priority and way of a task that found no room -> the log position at which it found none."""
         self._most_of: Short = ()
-        """What the job at work needs, if budgets are left to the victims that free most of it; else nothing."""
+        """The needs of the job at work, if budgets are left to the victims that free most of it; else nothing."""
         self._limits = _limits(ssn)
 
     # -- a job ------------------------------------------------------------------------------------------------------

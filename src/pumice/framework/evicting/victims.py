@@ -1,4 +1,4 @@
-"""Victims: in which order tasks are evicted, in which groups they go, and what disruption budgets allow."""
+"""Victims: the order of evictions, their groups, and the limits of disruption budgets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NODES: Final = 64
 
 @dataclass(slots=True)
 class EvictionScenario:
-    """A plan as `scenario_validator` sees it: for whom, and who has to go."""
+    """A plan as `scenario_validator` sees it: the beneficiary, and the victims."""
 
     action: str
     job: Job
@@ -39,7 +39,7 @@ class EvictionScenario:
 
 @dataclass(slots=True)
 class EvictionContext:
-    """What `unified_evictable` is asked about: kind is GangPreempt or GangReclaim."""
+    """The question of `unified_evictable`: kind is GangPreempt or GangReclaim."""
 
     kind: str
     job: Job
@@ -57,7 +57,8 @@ def scenario_of(action: str, job: Job, operations: Iterable[Operation], task: Ta
 
 
 def without_rounds(ssn: Session, job: Job, victims: list[Task]) -> list[Task]:
-    """Those who may be evicted for a job without that jobs take turns; it is told for whom it may not."""
+    """The permitted victims for a job, so that jobs do not evict each other in turn; it is told which are not
+    permitted."""
     spared = not_back_from(ssn, job)
     if not spared:
         return victims
@@ -219,7 +220,7 @@ def _last_resort(group: VictimGroup) -> tuple[float, str, str, int]:
 
 
 def sum_of(tasks: Iterable[Task]) -> Resources:
-    """What tasks ask for together."""
+    """The sum of the tasks' requests."""
     total: dict[int, int | float] = {}
     for task in tasks:
         for d, v in task.klass.items:
@@ -259,7 +260,7 @@ def affordable(budgets: Budgets, groups: Sequence[VictimGroup], need: Resources)
 
 
 def _units(group: VictimGroup) -> list[VictimGroup]:
-    """What goes together or not at all."""
+    """The tasks that go together or not at all."""
     return [VictimGroup(group.job, [task], True) for task in group.tasks] if group.safe else [group]
 
 

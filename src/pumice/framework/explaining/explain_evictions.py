@@ -34,7 +34,7 @@ _ONE: Final = {"are": "is", "have": "has", "were": "was", "run": "runs"}
 
 
 def evictions_in_vain(ssn: Session, task: Task) -> list[str]:
-    """What preempt and reclaim found for a task that waits, a line for each of them that the conf has."""
+    """The findings of preempt and reclaim for a pending task, a line for each of them in the conf."""
     job = task.job
     queue = ssn.queues.get(job.queue)
     if queue is None or not ssn.search.by_rows:
@@ -82,7 +82,7 @@ def _passed_over(ssn: Session, action: str, queue: Queue, task: Task) -> str:
 
 
 def _words(said: object, otherwise: str) -> str:
-    """What was said, with who said it."""
+    """The text, with the plugin that said it."""
     text, plugin = (said.text, said.plugin) if isinstance(said, Verdict) else ("", "")
     return (text or otherwise) + (f" ({plugin})" if plugin else "")
 
@@ -183,7 +183,7 @@ def _all_of(many: int) -> str:
 
 
 def _nobody(ssn: Session, action: str, queue: Queue, statuses: Sequence[TaskStatus]) -> str:
-    """Where nobody is to be looked at."""
+    """If there is no candidate."""
     if action == PREEMPT:
         return f"no other job of queue {queue.name} runs"
     kept = [q for q in ssn.queues.values() if q is not queue and not q.reclaimable]

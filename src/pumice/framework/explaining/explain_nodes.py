@@ -28,7 +28,7 @@ class NodeReason:
     plugin: str
     nodes: int
     eviction_helps: bool | None
-    """Could evicting somebody help on at least one of them? None: not known."""
+    """Whether an eviction could help on at least one of them. None: not known."""
     helps_on: int = 0
     """On how many of them."""
 
@@ -63,7 +63,7 @@ class Nodes:
 
     @property
     def everywhere(self) -> bool:
-        """Were all nodes looked at, and not only those that a topology or a shard leaves?"""
+        """Report whether all nodes were looked at, and not only those that a topology or a shard leaves."""
         return self._error.nodes >= int(self._valid.sum())
 
     def reasons(self) -> tuple[list[NodeReason], list[int]]:
@@ -123,7 +123,7 @@ class Nodes:
         return NearMiss(names[best], written((d, int(a[best])) for d, a in lacking.items() if a[best] > 0))
 
     def _objected_late(self) -> bool:
-        """Did somebody object to nodes only because of what was placed there for the job itself?"""
+        """Report whether a plugin objected to nodes only because of placements for the job itself."""
         objections = sum(n for reason, n in self._error.reasons() if reason.plugin != "resources")
         return objections > int((self._valid & (self._view.code != 0)).sum())
 

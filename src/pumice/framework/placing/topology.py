@@ -328,7 +328,8 @@ def place_by_topology(
 
 
 def drops_sub_groups(ssn: Session) -> bool:
-    """Is a sub-group without room given up, by allocate for the cycle, by the gang actions with the whole plan?"""
+    """Report whether a sub-group without room is given up, by allocate for the cycle, by the gang actions with the
+    whole plan."""
     return ssn.compat.dropped_sub_groups
 
 
@@ -343,7 +344,7 @@ class _Placing:
         """The needs of the job, if they are decided once; a sub-job that fails is then left out for the cycle."""
         self._whole = None if job.policies else job.whole()
         self._compares = False
-        """Does it matter how good a hyper-node is for a sub-job: are several tried for the job?"""
+        """Whether the quality of a hyper-node matters for a sub-job: several are tried for the job."""
 
     def job(self, by_sub_job: TasksBySubJob) -> tuple[Statement, TasksBySubJob] | None:
         """Place the job in the best hyper-node of the first group that will do: (statement, what is left)."""

@@ -51,7 +51,7 @@ class NodeSearch:
 
     @property
     def by_role(self) -> bool:
-        """Does it matter which role a task has: is remembered what refused it?"""
+        """Report whether the role of a task matters: refusals are remembered by role."""
         return self._remember
 
     @property
@@ -138,7 +138,8 @@ class NodeSearch:
         return mask
 
     def _alike(self, task: Task) -> bool:
-        """Does it make no difference what is remembered of the task's role, as long as tasks like it are placed?
+        """Report whether remembered refusals of the task's role make no difference, as long as tasks like it are
+        placed.
 
         So where the rest of the role is like it: what refused one of them refuses all. A smaller one must find noted
         what placing one by one would have noted.
@@ -159,7 +160,7 @@ class NodeSearch:
 
 
 def keeps_failures(ssn: Session) -> bool:
-    """Is remembered what refused a task?"""
+    """Report whether refusals of tasks are remembered."""
     return ssn.compat.remember_failures
 
 
@@ -219,7 +220,7 @@ class WaitingTasks:
 
 
 def placeable(task: Task) -> bool:
-    """May the task be given a place: no scheduling gate, whosever it is, and a readable request?"""
+    """Report whether the task may be given a place: no scheduling gate of any owner, and a readable request."""
     return not task.invalid and not task.gates
 
 
@@ -427,7 +428,7 @@ def _place_many(
 
 
 def _failed_before(ssn: Session, job: Job, sub_job: SubJob | None, task: Task) -> bool:
-    """Was an equal task of the job found to fit nowhere, and nothing placed since that could have changed it?"""
+    """Report whether an equal task of the job fits nowhere, and no later placement could have changed it."""
     failed = _unfit_tasks(ssn, job)
     if not failed:
         return False

@@ -214,7 +214,8 @@ def check_runs(fn: Any, what: str, *, yields: bool = False) -> None:
 
 
 def takes(fn: Callable[..., Any], count: int) -> bool:
-    """May a function be called with so many positional arguments? If nothing is known of it, it may."""
+    """Report whether a function may be called with that many positional arguments. If nothing is known of it, it
+    may."""
     try:
         parameters = inspect.signature(fn)
     except (TypeError, ValueError):

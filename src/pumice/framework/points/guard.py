@@ -1,9 +1,8 @@
 """The one way into a plugin. Whatever it handed over is called here, and its failure stays its own.
 
-A failure is attributed to plugin, point, task, node and the author's line, told once for each (plugin, point, kind of
-error, line) and counted; the point's failure policy says what the plugin is taken to have answered. `SystemExit` and
-whatever else can be raised is a failure like any other; `KeyboardInterrupt` is not. `Unfit` is a no at points that can
-say no.
+A failure is attributed to plugin, point, task, node and the author's line, reported once for each (plugin, point, kind
+of error, line) and counted. The point's failure policy defines the assumed answer. `SystemExit` and whatever else can
+be raised is a failure like any other; `KeyboardInterrupt` is not. `Unfit` is a no at points that can say no.
 """
 
 from __future__ import annotations
@@ -55,11 +54,11 @@ class Health:
 log = logging.getLogger("pumice.framework")
 
 FAILS: Final = BaseException
-"""What a plugin may raise without ending anything but its own answer; but see `let_pass`."""
+"""Exceptions of a plugin that end nothing but its own answer; but see `let_pass`."""
 _TOOLS: Final = ("_pytest", "hypothesis")
-"""Who ends a test by raising."""
+"""Exceptions that end a test."""
 OURS: Final = (Sealed, Resources, Event, Arguments)
-"""What plugins are given, apart from the session: a name that one of these lacks is lacking whatever the cluster."""
+"""The objects that plugins get, apart from the session: a missing attribute is a mistake on any cluster."""
 _MOST_ERRORS: Final = 1000
 """So many failures of a cycle are listed; the rest is only counted."""
 Call = Callable[..., Any]
@@ -74,7 +73,7 @@ def let_pass(exc: BaseException) -> None:
 
 
 class Failures:
-    """What went wrong in plugins in one session."""
+    """The failures of plugins in one session."""
 
     def __init__(self, health: dict[str, Health], told: set[tuple[str, ...]], metrics: Metrics) -> None:
         """*health* of plugins by name, and the failures that were *told*, both kept from session to session."""
@@ -129,7 +128,7 @@ class Failures:
             self.errors.append(error)
 
     def judge(self) -> list[Intent]:
-        """Count failing cycles; a plugin that fails again and again is left out. What to tell people of it."""
+        """Count failing cycles; a plugin that fails again and again is left out. Returns the texts for people."""
         notes: list[Intent] = []
         for name, health in self._health.items():
             if name not in self.failed:
@@ -395,7 +394,7 @@ class PluginRows:
             return np.full(len(rows), f.failed, dtype=np.int32)
 
     def objection(self, f: Filter, task: Task, node: Node) -> int:
-        """What a filter that is asked about single nodes has against one: the number of a reason, or 0."""
+        """The objection of a filter for single nodes: the number of a reason, or 0."""
         return self._one_by_one(f, task, (node,))[0]
 
     def _one_by_one(self, f: Filter, task: Task, nodes: Sequence[Node]) -> list[int]:
@@ -430,7 +429,7 @@ class PluginRows:
             return np.full(len(rows), s.failed)
 
     def score(self, s: Scorer, task: Task, node: Node) -> float:
-        """What a scorer that is asked about single nodes says of one; minus infinity drops the node."""
+        """The score of a scorer for single nodes; minus infinity drops the node."""
         return self._scores_of(s, task, (node,))[0]
 
     def _scores_of(self, s: Scorer, task: Task, nodes: Sequence[Node]) -> list[float]:

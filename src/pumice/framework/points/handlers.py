@@ -46,7 +46,7 @@ class Handlers:
 
     @property
     def take_many(self) -> bool:
-        """Can all be told of several equal tasks at once?"""
+        """Report whether all can be told of several equal tasks at once."""
         return all(h.allocate_many is not None for h in self._known)
 
     def allocated(self, task: Task) -> tuple[str, str]:
@@ -122,7 +122,7 @@ class Binds:
 
     @property
     def prepares(self) -> bool:
-        """Is anything to be prepared?"""
+        """Report whether there are preparations."""
         return bool(self._preparing)
 
     def prepare(self, plugin: str, fn: Callable[[Task], Sequence[Choice]]) -> None:

@@ -61,9 +61,9 @@ class Point(Generic[P, R, A]):
     hints: tuple[str, ...] = ()
     """The hints that a callback may declare beside its function, of `HINTS`."""
     keyed: bool = False
-    """May a plugin give a sort key in place of a comparison?"""
+    """Whether a plugin may give a sort key in place of a comparison."""
     plural: bool = False
-    """Is it also registered under Volcano's plural name?"""
+    """Whether it is also registered under Volcano's plural name."""
 
     @property
     def register(self) -> str:

@@ -46,7 +46,8 @@ class Budgets:
 
     @cached_property
     def watched(self) -> bool:
-        """Is there a budget at all? Looked up when a plan asks: a served policy knows no cluster, and plans nothing."""
+        """Report whether there is a budget at all. Looked up when a plan asks: a served policy knows no cluster, and
+        plans nothing."""
         return not self._as_volcano and bool(self._state.objects.get(KIND))
 
     # -- what plans do ----------------------------------------------------------------------------------------------
@@ -67,7 +68,7 @@ class Budgets:
 
     # -- what plans ask ---------------------------------------------------------------------------------------------
     def closed(self, task: Task) -> bool:
-        """Can the task not be evicted in this session, whatever else is or is not?"""
+        """Report whether the task cannot be evicted in this session in any case."""
         if task.uid in self._refused:
             return True
         if not self.watched:
@@ -202,7 +203,7 @@ class Purse:
         self._taken: dict[str, int] = {}
 
     def take(self, tasks: Sequence[Task]) -> bool:
-        """May these go too, all of them? If not, nothing is spent."""
+        """Report whether these may go too, all of them. If not, nothing is spent."""
         taken = dict(self._taken) if len(tasks) > 1 else self._taken
         for task in tasks:
             if not self._allows(task, taken):
@@ -237,12 +238,12 @@ class _Index:
 
 
 def _leaves_freely(pod: Pod) -> bool:
-    """Is the pod one that has not started, or has ended, or is being deleted?"""
+    """Report whether the pod has not started, or has ended, or is being deleted."""
     return pod.status.phase != "Running" or pod.metadata.deletion_timestamp is not None
 
 
 def _lets_go_of_unready(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    """Does the budget not count the pod, because it is not ready?"""
+    """Report whether the budget does not count the pod, because it is not ready."""
     if not any(c.type == "Ready" and c.status != "True" for c in pod.status.conditions or ()):
         return False
     status = budget.status

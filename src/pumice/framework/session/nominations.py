@@ -48,7 +48,7 @@ HOLD_SECONDS: Final = 120.0
 
 
 def holds(ssn: Session) -> bool:
-    """Is freed room kept for the one it was freed for?"""
+    """Report whether freed room is kept for the task that it was freed for."""
     return not ssn.compat.hold_freed_room
 
 
@@ -103,7 +103,7 @@ def places_held(ssn: Session, job: Job, *, now: bool = False) -> int:
 
 
 def _waits(task: Task) -> bool:
-    """Does the task still wait for a place, in a job that can be scheduled?"""
+    """Report whether the task still waits for a place, in a job that can be scheduled."""
     return task.status is TaskStatus.PENDING and task.job is not None and task.job.in_session
 
 
@@ -127,7 +127,7 @@ def held_by_others(ssn: Session, queue: Queue, job: Job) -> Iterator[None]:
 
 
 def _in_a_tree(ssn: Session) -> bool:
-    """Does any queue stand below another?"""
+    """Report whether any queue stands below another."""
     return any(queue.object.spec.parent for queue in ssn.queues.values())
 
 
@@ -155,7 +155,7 @@ def that_give_way(ssn: Session, queue: Queue, job: Job) -> list[Task]:
 
 
 def _finds_idle_room(ssn: Session, job: Job) -> bool:
-    """Has any node idle room for one of the job's waiting tasks, whoever it is held for? Filters aside.
+    """Report whether any node has idle room for one of the job's pending tasks, with any holder. Filters aside.
 
     A task that is promised room which is still being released waits too.
     """
@@ -172,7 +172,7 @@ class IdleRoom:
         """Class -> where the log of touched rows stood when no node had room for it."""
 
     def of(self, klass: TaskClass) -> bool:
-        """Has a node idle room for the class?"""
+        """Report whether a node has idle room for the class."""
         table, at = self._table, self._full.get(klass.id)
         rows = table.touched.since(at) if at is not None else None
         index = np.arange(table.size) if rows is None else np.fromiter(rows, dtype=np.intp, count=len(rows))
@@ -221,7 +221,7 @@ def giving_way(ssn: Session, job: Job, tasks: Iterable[Task]) -> Iterator[None]:
 
 
 def _still_there(ssn: Session, task: Task, node: Node) -> bool:
-    """Would the task have its room on the node, once what is leaving is gone, and may its queue still take it?"""
+    """Report whether the task would have its room on the node after all releases, and its queue may still take it."""
     table, row, klass = ssn.state.table, node.row, task.klass
     for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
         if table.free_soon(d, row) < v:

@@ -1,4 +1,4 @@
-"""Who goes first: the orders of a session over jobs, tasks, queues and sub-jobs, by comparison or by sort key."""
+"""The orders of a session over jobs, tasks, queues and sub-jobs, by comparison or by sort key."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Orders:
         return cmp_to_key(lambda a, b: -1 if less(a, b) else 1)
 
     def sorted_jobs(self, jobs: Iterable[Job]) -> list[Job]:
-        """Jobs in order, first to last. Of those that wait in the backlog, and have not changed, the keys are known."""
+        """Jobs in order, first to last. The keys of unchanged pending jobs are known."""
         return self._sorted(t.JOB_ORDER, list(jobs), self._kept_key)
 
     def _kept_key(self) -> Callable[[Job], Any]:
@@ -233,7 +233,7 @@ class Orders:
         return c < 0 if c else (left.match_index, left.uid) < (right.match_index, right.uid)
 
     def queue_heap(self, queues: Iterable[Queue] = ()) -> GoHeap[Queue]:
-        """Queues to be popped in order. Those that are not open are left out, and who waits in them is refused."""
+        """Queues to be popped in order. Queues that are not open are left out, and their pending jobs are refused."""
         served = []
         for queue in queues:
             if quota.is_open(queue) or self._ssn.compat.closed_queues:

@@ -1,4 +1,4 @@
-"""What a session decides and finds out: intents, promises, and why jobs were not served.
+"""The decisions and findings of a session: intents, promises, and the reasons of unserved jobs.
 
 * `Refusal`: the stage that stopped a job, and what was said; jobs that are refused together share one (`Refusals`).
 * `Outcome`: intents, statements that stay applied, refusals, fit errors, conditions; it settles PodGroups at the end.
@@ -49,13 +49,13 @@ class Stage(StrEnum):
     OBJECTION = "objection"
     """A plugin that follows placements objected to one of its."""
     BIND = "bind"
-    """What must be done before a bind could not be prepared."""
+    """A preparation of a bind failed."""
     REFUSED = "refused"
     """A bind was refused, a cycle failed at it, or it lost surplus too often: it is tried again later."""
     EVICTION = "eviction"
     """A plan to make room for it was refused."""
     UNSEEN = "unseen"
-    """Nobody refused it, and nobody placed it."""
+    """No plugin refused it, and no action placed it."""
     SERVED = "served"
     """It has what it needs to run."""
 
@@ -110,7 +110,7 @@ class Refusal:
         reason: str = "",
     ) -> None:
         self.code = reason or stage.code
-        """What stopped it in one word: that of who refused, else that of the stage."""
+        """The reason in one word: that of the plugin that refused, else that of the stage."""
         self.stage, self.plugin, self.error, self.limits = stage, plugin, error, limits
         self.placed = placed
         """How many of its tasks had found a place before one did not; all were taken back."""
@@ -126,12 +126,12 @@ class Refusal:
 
     @property
     def text(self) -> str:
-        """What stopped it, in words."""
+        """The reason, in words."""
         return self._text or (str(self.error) if self.error is not None else "")
 
     @property
     def advice(self) -> str:
-        """What would help, in the words of who refused; nothing where he did not say, or cannot."""
+        """The advice, in the words of the plugin that refused; empty without any."""
         if not callable(self._advice):
             return self._advice
         try:
@@ -142,7 +142,7 @@ class Refusal:
 
     @property
     def told(self) -> str:
-        """What stopped it, with the numbers. Put together once: many jobs share a refusal."""
+        """The reason, with the numbers. Put together once: many jobs share a refusal."""
         if not self.limits:
             return self.text
         if not self._told:
@@ -163,15 +163,15 @@ class Refusal:
 
 
 class Refusals(Mapping[str, Refusal]):
-    """Job -> refusal. What was refused in groups is listed job by job only when somebody reads it."""
+    """Job -> refusal. Jobs that were refused in groups are listed one by one only on request."""
 
     def __init__(self) -> None:
         self._known: dict[str, Refusal] = {}
         self._groups: list[tuple[Callable[[], Iterable[Job]], Refusal]] = []
         self._rest: dict[str, Refusal] = {}
-        """Queue -> why everybody who is left in it was refused."""
+        """Queue -> why all its remaining jobs were refused."""
         self._classes: dict[tuple[str, Hashable], Refusal] = {}
-        """(queue, group of the backlog) -> why everybody who is left in the group was refused."""
+        """(queue, group of the backlog) -> why all its remaining jobs were refused."""
 
     def add(self, job: Job, refusal: Refusal) -> None:
         """One job was refused; a later refusal replaces an earlier one."""
@@ -184,7 +184,7 @@ class Refusals(Mapping[str, Refusal]):
             self._rest.setdefault(rest_of, refusal)
 
     def add_class(self, queue: str, group: Hashable, jobs: Callable[[], Iterable[Job]], refusal: Refusal) -> None:
-        """Everybody who is left in a group of a queue's backlog was refused."""
+        """All remaining jobs in a group of a queue's backlog were refused."""
         self._groups.append((jobs, refusal))
         self._classes.setdefault((queue, group), refusal)
 
@@ -201,7 +201,7 @@ class Refusals(Mapping[str, Refusal]):
         return self._spell_out().get(job.uid)
 
     def tells(self, job: Job) -> bool:
-        """Was this job refused by itself?"""
+        """Report whether this job was refused by itself."""
         return job.uid in self._known
 
     def of_itself(self, job: Job) -> Refusal | None:
@@ -233,7 +233,7 @@ class FitErrors(dict[str, dict[str, FitError]]):
     """Job -> task -> why it fits nowhere."""
 
     def of(self, uid: str) -> dict[str, FitError]:
-        """What was found out about the tasks of a job; can be changed."""
+        """The findings about the tasks of a job; can be changed."""
         return self.setdefault(uid, {})
 
 

@@ -158,7 +158,7 @@ class QueueCursor:
         self.key: Any = None
         """The sort key of the job that was taken last."""
         self.denied = True
-        """May the queue reject the next job? At first, and from when it rejects one until it takes one."""
+        """Whether the queue may reject the next job. At first, and from when it rejects one until it takes one."""
 
     def __bool__(self) -> bool:
         return self._next > 0 or bool(self._heap)
@@ -177,12 +177,12 @@ class QueueCursor:
 
     @property
     def shared(self) -> bool:
-        """Do other jobs stand behind the one that was taken last in its group?"""
+        """Report whether other jobs stand behind the last taken one in its group."""
         return self._next > 0
 
     @property
     def of_class(self) -> bool:
-        """Are all waiting tasks of the job that was taken last of one class, for the first time in this pass?"""
+        """Report whether all pending tasks of the last taken job are of one class, for the first time in this pass."""
         return self._group >= 0 and not isinstance(self._keys[self._group], str)
 
     def requeue(self, key: Any, job: Job) -> None:

@@ -124,7 +124,7 @@ class Questions:
         return [c for tier in self.chain(point.at) for c in tier]
 
     def anybody(self, point: Point[..., Any, Any]) -> bool:
-        """Does anybody answer at a point?"""
+        """Report whether a plugin answers at a point."""
         at = point.at
         known = self._chains.get(at)
         return bool(self.chain(at) if known is None else known)
@@ -316,7 +316,7 @@ class Questions:
 
     # -- jobs -------------------------------------------------------------------------------------------------------
     def job_valid(self, job: Job) -> Verdict:
-        """Is the job worth trying? One that breaks a rule is not, whatever plugins say."""
+        """Report whether the job is worth trying. One that breaks a rule is not, whatever plugins say."""
         if job.problem:
             return Verdict(False, job.problem, "pumice", "Invalid")
         if paused := self.state.pauses(job.uid):
@@ -351,11 +351,11 @@ class Questions:
         return Verdict(False, text, "pumice", ReasonCode.TOPOLOGY_NOT_MET, advice=_SERVE_IT)
 
     def sub_job_ready(self, job: Job, sub_job: SubJob | None) -> Verdict:
-        """May the sub-job's placements be kept? Jobs without policies are asked as a whole."""
+        """Report whether the sub-job's placements may be kept. Jobs without policies are asked as a whole."""
         return self.job_ready(job) if sub_job is None else self.ask(t.SUB_JOB_READY, sub_job)
 
     def sub_job_pipelined(self, job: Job, sub_job: SubJob | None) -> Verdict:
-        """May the sub-job wait? Jobs without policies are asked as a whole."""
+        """Report whether the sub-job may wait. Jobs without policies are asked as a whole."""
         return self.job_pipelined(job) if sub_job is None else self.ask(t.SUB_JOB_PIPELINED, sub_job)
 
     def more_needed(self, job: Job) -> int:
@@ -386,7 +386,7 @@ class Questions:
 
     # -- queues -----------------------------------------------------------------------------------------------------
     def allocatable_by_class(self) -> bool:
-        """Does `allocatable` depend on nothing but the queue and the class of a task?"""
+        """Report whether `allocatable` depends on nothing but the queue and the class of a task."""
         return all(c.max_tasks is not None for c in self.callbacks(t.ALLOCATABLE))
 
     def allocatable_room(self, queue: Queue, task: Task, wanted: int) -> int:
@@ -476,7 +476,8 @@ def _unknown(_: str) -> object:
 
 
 def _lets_go(key: Callable[[Job], Hashable], choose: Callable[..., Any]) -> Callable[[Task, Task], bool]:
-    """May one task go for another, as a plugin says? If a key fails, it may: the plugin is asked again in full."""
+    """Report whether one task may go for another, as a plugin says. If a key fails, it may: the plugin is asked again
+    in full."""
 
     def lets_go(preemptor: Task, victim: Task) -> bool:
         if _FAILED in (key(preemptor.job), key(victim.job)):

@@ -56,7 +56,7 @@ class Turn(NamedTuple):
     rounds: int = 0
     """How many rounds the last such eviction closed, one after the other."""
     told: bool = False
-    """Was it told that somebody is spared for it?"""
+    """Whether it was told that a task is spared for it."""
 
     @property
     def until(self) -> float:

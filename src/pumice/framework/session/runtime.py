@@ -1,4 +1,4 @@
-"""What outlives a session: kept evaluations, plugin memory, plugin health, the seeded generator."""
+"""The data that outlives a session: kept evaluations, plugin memory, plugin health, the seeded generator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Runtime:
     seed: int = 0
     random_ties: bool = False
     metered: bool = True
-    """Does anybody read the figures that plugins publish?"""
+    """Whether the figures of plugins have a reader."""
     cache: ViewCache = field(default_factory=ViewCache)
     memory: dict[str, dict[str, Any]] = field(default_factory=dict)
     health: dict[str, Health] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Runtime:
     """Jobs that wait to be let into their queue."""
     nominations: dict[str, Nomination] = field(default_factory=dict)
     turns: Turns = field(default_factory=dict)
-    """Who was evicted for whom lately."""
+    """The recent evictions with their beneficiaries."""
     losses: dict[str, Losses] = field(default_factory=dict)
     """Job -> when it lost pods to other jobs within an hour; the job that lost last stands last."""
     cycle: int = 0

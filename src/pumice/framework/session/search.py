@@ -39,7 +39,8 @@ class Search:
         self._evaluator: Evaluator | None = None
         self._chooser: Chooser | None = None
         self.by_rows = True
-        """Are filters and scores about rows of the node table? Not where nodes are looked for in another view."""
+        """Whether filters and scores are about rows of the node table. Not where nodes are looked for in another
+        view."""
 
     def forget(self) -> None:
         """A new registration, or the end of the session: make it anew."""

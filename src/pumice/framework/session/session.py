@@ -103,9 +103,10 @@ class Session(Registration, Questions):
         self.domain: TopologyDomain | None = None
         """The hyper-node in which nodes are being looked for; None: everywhere."""
         self.simulates = False
-        """Are queues asked for the sums alone, whatever their state? So in the dry runs of Volcano's preempt."""
+        """Whether queues are asked for the sums alone, whatever their state. So in the dry runs of Volcano's
+        preempt."""
         self.forgot_turns = False
-        """Was what is remembered of evictions gone through in this cycle?"""
+        """Whether the record of evictions was cleaned up in this cycle."""
         self.timings: dict[tuple[str, str], float] = {}
         self.warnings = []
         self.metrics = Metrics(self.runtime.metered)
@@ -185,7 +186,8 @@ class Session(Registration, Questions):
 
     @property
     def describes(self) -> bool:
-        """Is this session only to find out who registers where? Then nobody outside is to be called."""
+        """Report whether this session only finds out which plugin registers where. Then nobody outside is to be
+        called."""
         return bool(self.given_environment.get("describes"))
 
     def plugins_without(self, *flags: str) -> frozenset[str]:
@@ -200,7 +202,7 @@ class Session(Registration, Questions):
         return [*(getattr(e.plugin, "name", e.name) for e in entries), *(e.name for e in entries)]
 
     def configured(self, plugin: str) -> bool:
-        """Is a plugin of that name among the tiers?"""
+        """Report whether a plugin of that name is among the tiers."""
         return any(e.name == plugin for tier in self._tiers or () for e in tier)
 
     def plugins(self) -> list[Any]:
@@ -230,7 +232,8 @@ class Session(Registration, Questions):
         return self._opening
 
     def flag(self, name: str) -> bool:
-        """Is a flag (``enableHierarchy``) on for the plugin being opened? Off in a session built by hand."""
+        """Report whether a flag (``enableHierarchy``) is on for the plugin being opened. Off in a session built by
+        hand."""
         return self._opening_entry is not None and self._opening_entry.enabled(name)
 
     @property
@@ -531,7 +534,7 @@ def _is_persistent(plugin: Any) -> bool:
 
 
 def _closes(plugin: Any) -> bool:
-    """Has a plugin anything to do when a session closes?"""
+    """Report whether a plugin has anything to do when a session closes."""
     closing = getattr(plugin, "on_session_close", None)
     return closing is not None and getattr(closing, "__func__", None) is not Plugin.on_session_close
 

@@ -64,7 +64,7 @@ class Statement:
         self._ssn = ssn
         self.operations: list[Operation] = []
         self.ready = False
-        """Is it known that its job is ready with what it placed?"""
+        """Whether its job is known to be ready with its placements."""
 
     def __len__(self) -> int:
         return len(self.operations)
@@ -199,7 +199,7 @@ class Statement:
         return sum(1 for op in self.operations if op.kind is OperationKind.PIPELINE)
 
     def has_evictions(self) -> bool:
-        """Does it evict anybody?"""
+        """Report whether it evicts any task."""
         return any(op.kind is OperationKind.EVICT for op in self.operations)
 
     def commit(self, *, holds: bool = True) -> bool:
@@ -278,7 +278,7 @@ class Statement:
 
 
 def nobody_between(ssn: Session) -> bool:
-    """Has no plugin to do with what is between a placement and its bind?"""
+    """Report whether no plugin acts between a placement and its bind."""
     return not (ssn.handlers or ssn.binds or ssn.anybody(BIND_REQUEST_MUTATE))
 
 

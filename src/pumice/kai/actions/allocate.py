@@ -79,7 +79,7 @@ def _tell_incomplete(world: KaiWorld) -> None:
 
 
 def _waits_in_part(job: JobView) -> bool:
-    """Would a pod set start with less than its minimum?"""
+    """Report whether a pod set would start with less than its minimum."""
     return any(
         any(t.stage is TaskStage.PIPELINED for t in p.tasks) and p.count(ALLOCATED) < p.minimum for p in job.pod_sets()
     )

@@ -47,7 +47,7 @@ class Consolidation(Action):
 
 
 def _might_fit(world: KaiWorld, job: JobView) -> bool:
-    """Are there GPUs enough for the job in all, wherever they are?"""
+    """Report whether there are GPUs enough for the job in all, on any nodes."""
     ledger = world.nodes
     wanted = memory = 0.0
     for task in world.chunk(job, real=False):

@@ -92,7 +92,7 @@ class MinRuntime(Plugin):
         return all(self._keeps(v, gone, self.preempt_time(v.queue)) for v, gone in scenario.by_job())
 
     def _keeps(self, victim: JobView, gone: Sequence[TaskView], seconds: float) -> bool:
-        """Does a protected job keep its minimum where it is? A pod that is moved would begin anew."""
+        """Report whether a protected job keeps its minimum in place. A pod that is moved would begin anew."""
         if not self._protected(victim, seconds):
             return True
         lost = Counter(t.podset.name for t in gone)

@@ -80,7 +80,7 @@ class KaiPredicates(Plugin):
 
     # -- anywhere at all ----------------------------------------------------------------------------------------------
     def _surely_possible(self, task: TaskView) -> bool:
-        """Has a task of its class passed, and is there nothing about this one that others may not have?"""
+        """Report whether a task of its class has passed, and this one has nothing that others may lack."""
         own = task.task
         if self._passed.get(own.klass.id) is not task.request or isinstance(own.job.group, NativePodGroup):
             return False
@@ -206,7 +206,7 @@ def _without(applies: Callable[[Task], bool]) -> Callable[[TaskView], bool]:
 
 
 def _legacy_mig(task: TaskView) -> bool:
-    """Does it ask for MIG instances by annotation, so that nobody knows which of them it has?"""
+    """Report whether it asks for MIG instances by annotation, so that its instances are unknown."""
     for key in task.task.annotations:  # noqa: SIM110 - asked of every task
         if key.startswith(keys.MIG_ANNOTATIONS):
             return True

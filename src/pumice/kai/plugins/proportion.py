@@ -144,7 +144,8 @@ def reclaim_is_legal(
     multiplier: float,
     counts: Sequence[int],
 ) -> bool:
-    """May the job have all of this go? *victims*: what goes of each, in pieces; *counts*: excess of which resources."""
+    """Report whether the job may have all of this go. *victims*: what goes of each, in pieces; *counts*: excess of
+    which resources."""
     left: dict[str, Amounts] = {}
 
     def remaining(queue: QueueView) -> Amounts:
@@ -168,7 +169,8 @@ def reclaim_is_legal(
 
 
 def may_lose(queue: QueueView, request: Amounts, other: QueueView, counts: Sequence[int]) -> bool:
-    """May anything of the other queue go, and not only move, for a request of the first? As things stand now."""
+    """Report whether anything of the other queue may go, and not only move, for a request of the first. As things stand
+    now."""
     mine, theirs = diverge(queue, other)
     if mine is theirs:
         return False
@@ -227,7 +229,7 @@ def _within_bounds(
 
 
 def _overtakes(mine: float, share: float, theirs: float, their_share: float, multiplier: float) -> bool:
-    """Would the reclaimer, above its share, be as saturated as who has to give?"""
+    """Report whether the reclaimer, above its share, would be as saturated as the giving queue."""
     ratio = mine / share if share else (float("inf") if mine > 0 else 0.0)
     if ratio <= 1 or their_share <= 0:
         return False
@@ -235,7 +237,7 @@ def _overtakes(mine: float, share: float, theirs: float, their_share: float, mul
 
 
 def may_be_robbed(queue: QueueView, request: Amounts, other: QueueView, counts: Sequence[int]) -> bool:
-    """Can anything be reclaimed from the other queue at all, on behalf of a request of the first?"""
+    """Report whether anything can be reclaimed from the other queue, for a request of the first."""
     mine, theirs = diverge(queue, other)
     if exceeds(plus(mine.allocated, request), mine.quota):
         return exceeds(theirs.allocated, theirs.allocatable, counts)
@@ -252,9 +254,9 @@ _NO_SHARE = 1000.0
 _Standing: TypeAlias = tuple[bool, bool, int, bool, float, float]
 """The compared parts of a claim, the first difference first; the smaller one goes first.
 
-Does its queue hold more than its share? Would it, with the job, hold more than its quota? The priority of the queue,
-turned round. Would it hold something of which it may hold nothing? Its dominant share with the job, and without those
-who would go. Its dominant share.
+Whether its queue holds more than its share. Whether it would, with the job, hold more than its quota. The priority of
+the queue, turned round. Whether it would hold a resource of which it may hold nothing. Its dominant share with the job,
+and without those who would go. Its dominant share.
 """
 
 
@@ -268,7 +270,7 @@ class _Bounds(NamedTuple):
     most: Amounts
     """The amount of each resource that counts as all of it."""
     barred: bool
-    """May it hold nothing of some resource?"""
+    """Whether it may hold nothing of some resource."""
 
 
 class ClaimOrder:
@@ -354,7 +356,7 @@ def _as_limits(allocatable: Amounts) -> Amounts:
 
 
 def _uses_nothing_allowed(queue: QueueView, held: Amounts) -> bool:
-    """Would it hold something of which it may hold nothing?"""
+    """Report whether it would hold a resource of which it may hold nothing."""
     return any(amount > 0 and allowed == 0 for amount, allowed in zip(held, queue.allocatable, strict=True))
 
 
@@ -414,7 +416,7 @@ class KaiProportion(Plugin):
         return PASS if self._is_free(job) else self._judge(job, self._at_least(tasks))
 
     def _is_free(self, job: JobView) -> bool:
-        """Has no queue of its chain a limit, and does no quota bind it?"""
+        """Report whether no queue of its chain has a limit, and no quota binds it."""
         if not job.preemptible:
             return False
         known = self._free.get(job.queue.name)
@@ -469,8 +471,8 @@ class KaiProportion(Plugin):
         return self._somebody_may_go(job, request)
 
     def _somebody_may_go(self, job: JobView, request: Amounts) -> bool:
-        """Could a scenario be legal at all? The amounts that queues may lose, and the free ones, must be enough for the
-        job.
+        """Report whether a scenario could be legal at all. The amounts that queues may lose, and the free ones, must be
+        enough for the job.
 
         Without this every set of victims would be played before it is found that none is legal.
         """

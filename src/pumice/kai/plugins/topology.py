@@ -146,7 +146,7 @@ class Measure:
         return int(self._pods[domain.rows].sum()) if self._pods is not None else 0
 
     def fits(self, domain: Domain) -> bool:
-        """Do all of the tasks fit? A domain outside the nodes in question takes nothing."""
+        """Report whether all of the tasks fit. A domain outside the nodes in question takes nothing."""
         if domain.at(self._within.level) is not self._within:
             return not self._demand
         if self._alike:
@@ -176,7 +176,7 @@ def _amounts(world: KaiWorld, request: TaskRequest) -> dict[int, float]:
 
 
 def _alike(tasks: Sequence[TaskView]) -> bool:
-    """Do all or none of the tasks ask for each kind of thing, cpu and memory aside?"""
+    """Report whether all or none of the tasks ask for each kind of resource, cpu and memory aside."""
     kinds = {
         (t.request.quota[2] > 0, frozenset(d for d, v in t.request.items if v and d not in (CPU, MEMORY)))
         for t in tasks

@@ -38,7 +38,7 @@ class Signatures:
         return ("" if self._one_table else job.queue.name, job.likeness)
 
     def worth_trying(self, job: JobView) -> bool:
-        """Is nobody like it known to have failed with as much or less?"""
+        """Report whether no job like it is known to have failed with as much or less."""
         if not self._on:
             return True
         known = self._known.get(self._key(job))
@@ -137,7 +137,7 @@ def paused(world: KaiWorld, job: JobView) -> Verdict | None:
 
 
 def delayed(world: KaiWorld, job: JobView) -> bool:
-    """Has nobody to make room for it yet?"""
+    """Report whether no room was made for it yet."""
     delay = job.preemption_delay
     if delay is None or delay <= 0:
         return False

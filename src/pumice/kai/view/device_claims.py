@@ -38,7 +38,7 @@ class HeldClaim:
     """UIDs of pods."""
 
     def is_full_for(self, uid: str) -> bool:
-        """Has it as many users as it may have, and is a pod none of them?"""
+        """Report whether it has as many users as permitted, and a pod is none of them."""
         return len(self.users) >= MOST_USERS and uid not in self.users
 
 
@@ -111,7 +111,7 @@ class ClaimedDevices:
         return ""
 
     def fit(self, task: Task, node: Node) -> bool:
-        """Can the claims of a task be used on a node, and are devices there for those that have none?"""
+        """Report whether the claims of a task can be used on a node, and devices are there for those that have none."""
         return self._found(task, node) is not None
 
     def _found(self, task: Task, node: Node) -> list[tuple[HeldClaim, Allocation]] | None:
@@ -133,7 +133,7 @@ class ClaimedDevices:
         return [(held, allocation_of(held.claim, chosen[held.claim.key])) for held in waiting]
 
     def still_free(self, before: ClaimsBefore) -> bool:
-        """Could the claims of a task have again what they had?"""
+        """Report whether the claims of a task could have their devices again."""
         return all(
             had is None or held.allocation == had or (held.allocation is None and not self._in_use(had))
             for held, had in before

@@ -218,7 +218,7 @@ def _add(kept: KeptView, queue: QueueView, part: tuple[int, ...], sign: int) -> 
 
 
 def _is_foreign(world: KaiWorld, task: Task) -> bool:
-    """Is a pod, of no job that is seen, of another scheduler? KAI's helpers count as its own."""
+    """Report whether a pod, of no visible job, is of another scheduler. KAI's helpers count as its own."""
     if task.labels.get(_APP) in (_RESERVATION, _SCALING):
         return False
     ours = world.state.scheduler_names

@@ -31,7 +31,8 @@ def gpu_memory(node: Node) -> int | None:
 
 
 def is_divided(node: Node, instances: Iterable[int]) -> bool:
-    """Are its GPUs divided into MIG instances? As its labels say, else where it has such; *instances*: their names."""
+    """Report whether its GPUs are divided into MIG instances. As its labels say, else where it has such; *instances*:
+    their names."""
     said = node.labels.get(keys.MIG_ENABLED)
     return said in _TRUE if said is not None else any(node.allocatable.get(d) for d in instances)
 
@@ -40,7 +41,7 @@ _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUn
 
 
 def is_ready(node: Node) -> bool:
-    """Could pods be placed there: is it not cordoned, and does no condition speak against it?
+    """Report whether pods could be placed there: it is not cordoned, and no condition speaks against it.
 
     An unknown condition speaks against a node; a missing one does not.
     """
@@ -93,7 +94,7 @@ class SharedGpu:
 
     @property
     def is_held(self) -> bool:
-        """Has somebody a part of it now, and not only a promise?"""
+        """Report whether a task has a part of it now, and not only a promise."""
         return any(not promised for _, promised, _ in self.holds.values())
 
     def takes(self, share: int) -> bool:
@@ -336,7 +337,7 @@ class NodeLedger:
         self.order = np.array([n.row for n in self.nodes], dtype=np.intp)
         """Rows by the names of their nodes."""
         self.rows_by_name = bool((np.diff(self.order) > 0).all())
-        """Do the rows stand in the order of their nodes' names?"""
+        """Whether the rows stand in the order of their nodes' names."""
 
     def _instances(self) -> list[int]:
         """Dimensions of MIG instances that a node has."""
@@ -404,7 +405,7 @@ class NodeLedger:
         return gpu.used / DEVICE if gpu is not None else 0.0
 
     def takes_at_once(self, row: int, name: str, request: GpuRequest) -> bool:
-        """Has a shared GPU room now?"""
+        """Report whether a shared GPU has room now."""
         gpu = self.shared[row][name]
         return gpu.is_held and DEVICE - gpu.allocated >= self.share(row, request)
 

@@ -31,7 +31,7 @@ class NodeRank(NamedTuple):
     band: float
     """More than all scores in lower bands make of a difference together: of two the one with more goes first."""
     applies: Callable[[TaskView], bool]
-    """Do the numbers say all of the score, for a task and its likes?"""
+    """Whether the numbers say all of the score, for a task and equal ones."""
     of: Callable[[TaskView], Numbers]
     """The numbers for a task, whatever they are on rows without room for it."""
 

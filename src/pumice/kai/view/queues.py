@@ -54,7 +54,7 @@ def with_slack(limits: Amounts) -> Amounts:
 
 
 def within(a: Amounts, limits: Amounts) -> bool:
-    """Is it at most the limits in every resource?"""
+    """Report whether it is at most the limits in every resource."""
     x, y, z = limits
     return (
         (x == UNLIMITED or a[0] <= x + _SLACK)
@@ -64,7 +64,7 @@ def within(a: Amounts, limits: Amounts) -> bool:
 
 
 def exceeds(a: Amounts, limits: Amounts, of: Iterable[int] = range(3)) -> bool:
-    """Is it above the limits in some resource, of those that count?"""
+    """Report whether it is above the limits in some resource, of those that count."""
     for n in of:  # noqa: SIM110 - asked all the time
         if limits[n] != UNLIMITED and a[n] > limits[n] + _SLACK:
             return True
@@ -146,7 +146,7 @@ class QueueView:
 
     @property
     def is_leaf(self) -> bool:
-        """Has it no queue below it? Only then it has jobs."""
+        """Report whether it has no queue below it. Only then it has jobs."""
         return not self.children
 
     def chain(self) -> tuple[QueueView, ...]:

@@ -27,7 +27,7 @@ class UsageSettings:
     window: float = WEEK
     """Seconds that are looked back on."""
     tumbling: bool = False
-    """Do windows follow each other, each beginning with nothing, or does one slide along?"""
+    """Whether windows follow each other, each beginning with nothing, or one slides along."""
     start: float = 0.0
     """When a tumbling window began, whichever."""
     half_life: float = 0.0
@@ -137,19 +137,19 @@ class KaiSettings:
     max_consolidation_preemptees: int = 16
     """Jobs that consolidation looks at as victims; 0 switches it off, -1 is without limit."""
     consolidating_reclaim: bool = True
-    """Do victims of reclaim that get another place not count as reclaimed?"""
+    """Whether victims of reclaim that get another place do not count as reclaimed."""
     signatures: bool = True
-    """Are jobs passed by that are like one which could not be helped?"""
+    """Whether jobs are skipped that are like one that could not be helped."""
     staleness_grace: float = 60.0
     """Seconds after which a stale gang is evicted; below 0: never."""
     stuck_after: float = 120.0
     """Seconds beyond its deletion time after which a running pod is taken to be stuck."""
     restrict_nodes: bool = False
-    """Are only nodes used that are labelled as workers: tasks with GPUs on some, all others on the others?"""
+    """Whether only nodes labelled as workers are used: tasks with GPUs on some, all others on the others."""
     queue_label: str = KAI_QUEUE_LABEL
     """The label of shared device claims that names their queue."""
     full_hierarchy: bool = True
-    """Is the tree of queues used as it is, or only its leaves?"""
+    """Whether the tree of queues is used as it is, or only its leaves."""
     pool_label: str = NODE_POOL_LABEL
     pool: str | None = None
     """Only nodes, queues and jobs with this value of the label are seen; "": those without the label; None: all."""
@@ -165,11 +165,12 @@ class KaiSettings:
     """How many shared GPUs got names before; those of this session get others."""
 
     def in_pool(self, labels: Mapping[str, str]) -> bool:
-        """Is something with these labels of our pool of nodes?"""
+        """Report whether an object with these labels is of our pool of nodes."""
         return self.pool is None or labels.get(self.pool_label, "") == self.pool
 
     def sees(self, labels: Mapping[str, str]) -> bool:
-        """Is a node with these labels one of ours: of our pool, and a worker where only workers are used?"""
+        """Report whether a node with these labels is one of ours: of our pool, and a worker if only workers are
+        used."""
         return self.in_pool(labels) and (not self.restrict_nodes or GPU_WORKER in labels or CPU_WORKER in labels)
 
 

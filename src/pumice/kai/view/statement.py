@@ -90,7 +90,7 @@ class ChangePlan:
         self._real = Statement(world.ssn)
         """Does to the state, and tells handlers, what the state has a word for. Its operations are kept here."""
         self.objected = False
-        """Did a handler object to the last placement?"""
+        """Whether a handler objected to the last placement."""
         self.operations: list[ViewChange] = []
 
     # -- doing ------------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class ChangePlan:
         return self._place(ChangeKind.PIPELINE, task, node, groups, TaskStage.PIPELINED)
 
     def _is_as_before(self, eviction: ViewChange, node: Node, groups: tuple[str, ...]) -> bool:
-        """Would a victim share the GPUs, use the devices and have of the NUMA zones what it did?"""
+        """Report whether a victim would share the same GPUs, devices and NUMA zones."""
         world = self._world
         if sorted(eviction.before[2]) != sorted(groups):
             return False

@@ -155,7 +155,7 @@ class TaskView:
         self.tried: tuple[str, ...] = ()
         """Shared GPUs elsewhere that it, on its way out, was to have and did not get; KAI tells these of it."""
         self.virtual = False
-        """Is its stage of this session's making?"""
+        """Whether this session made its stage."""
         self.accepted: Amounts = NOTHING
         """The amounts that it counts in its queue at its place."""
         self.began: Node | None = None
@@ -175,7 +175,7 @@ class TaskView:
 
     @property
     def job_less(self) -> bool:
-        """Is it of no job that is seen?"""
+        """Report whether it is of no visible job."""
         try:
             object.__getattribute__(self, "job")
         except AttributeError:
@@ -203,7 +203,7 @@ def _stage_of(task: Task, stuck_since: float) -> TaskStage:
 
 
 def is_there(task: TaskView) -> bool:
-    """Is it on its node, or promised a place, for all who are placed now?"""
+    """Report whether it is on its node, or promised a place, for all tasks that are placed now."""
     return task.stage in USED and not (task.stage is TaskStage.RELEASING and task.virtual)
 
 

@@ -62,7 +62,7 @@ class KaiWorld:
         self.claims: ClaimedDevices | None = None
         """The devices that pods claim of drivers, if any."""
         self.serves_claims = False
-        """Does a plugin look at the claims of pods?"""
+        """Whether a plugin looks at the claims of pods."""
         if state.kind("ResourceClaim"):
             self.claims = ClaimedDevices(
                 state, ssn.runtime.kept, ssn.memory_of("kai/claims").setdefault("promised", {})
@@ -75,7 +75,7 @@ class KaiWorld:
         self.version = 0
         """Grows with every change of a task."""
         self.imagines = False
-        """Is what is tried just now only imagined? Then nobody is told why it fails."""
+        """Whether the current try is only simulated. Then nobody is told why it fails."""
         self.job_errors: dict[str, list[JobError]] = {}
         """Job -> why it was not served, as KAI words it."""
         self.steady: dict[Callable[..., object], Callable[[TaskView], bool]] = {}
@@ -104,7 +104,8 @@ class KaiWorld:
         self.times = WrittenTimes(ssn)
         self._only_ours: dict[str, bool] = {}
         self.flat_gangs = ssn.compat.kai_flat_gangs
-        """Does a gang run only if every sub-group does? One that needs fewer has its plan neither done nor undone."""
+        """Whether a gang runs only if every sub-group does. One that needs fewer has its plan neither done nor
+        undone."""
         self.tasks: dict[str, TaskView] = {}
         self.jobs: dict[str, JobView] = {}
         self.queueless: list[Job] = []
@@ -120,7 +121,7 @@ class KaiWorld:
 
     # -- points -----------------------------------------------------------------------------------------------------
     def only_kai(self, point: Any) -> bool:
-        """Do only KAI's own plugins answer at a point? The inputs of these plugins are known.
+        """Report whether only KAI's own plugins answer at a point. The inputs of these plugins are known.
 
         For actions: by then everybody has registered.
         """
@@ -283,7 +284,7 @@ class KaiWorld:
 
 
 def is_ours(fn: Callable[..., object]) -> bool:
-    """Is it one of KAI's own plugins' functions?"""
+    """Report whether it is a function of one of KAI's own plugins."""
     return (getattr(fn, "__module__", "") or "").startswith(_OURS)
 
 

@@ -20,7 +20,7 @@ _MEMO: Final = "kai.zones"
 
 
 def is_native(name: str) -> bool:
-    """Is it what the kubelet itself hands out of a zone, and only to pods of class Guaranteed?"""
+    """Report whether the kubelet itself hands it out of a zone, and only to pods of class Guaranteed."""
     return name in ("cpu", "memory") or name.startswith("hugepages")
 
 
@@ -117,7 +117,7 @@ class ZonedNode:
 
     policy: str
     by_pod: bool
-    """Is a pod aligned as a whole, rather than each container?"""
+    """Whether a pod is aligned as a whole, rather than each container."""
     zones: list[NumaZone]
     ignored: frozenset[str] = frozenset()
     reported: frozenset[str] = field(init=False)
@@ -128,15 +128,15 @@ class ZonedNode:
         self.reported = frozenset(names - self.ignored)
 
     def aligns(self, asked: ZonedRequest) -> bool:
-        """Does the kubelet look for zones for such a pod at all?"""
+        """Report whether the kubelet looks for zones for such a pod at all."""
         return self.policy != NONE and self.concerns(asked)
 
     def concerns(self, asked: ZonedRequest) -> bool:
-        """Has the pod CPUs of its own, or devices of a zone?"""
+        """Report whether the pod has CPUs of its own, or devices of a zone."""
         return asked.guaranteed or any(not is_native(name) for name in self.reported & asked.names)
 
     def admits(self, asked: ZonedRequest) -> bool:
-        """Would the kubelet take the pod?"""
+        """Report whether the kubelet would take the pod."""
         return self.policy not in (RESTRICTED, SINGLE) or not self.concerns(asked) or self.place(asked) is not None
 
     def place(self, asked: ZonedRequest) -> ZonePlacement | None:

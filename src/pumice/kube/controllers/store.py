@@ -237,7 +237,7 @@ class Store:
 
     # -- asked by the controllers -----------------------------------------------------------------------------------
     def has(self, obj: AnyObject) -> bool:
-        """Is this object there, and not another one of its name?"""
+        """Report whether this object exists, and not another one of its name."""
         known = self._objects[obj.kind_name].get(obj.key)
         return known is not None and known.metadata.uid == obj.metadata.uid
 

@@ -133,7 +133,7 @@ class Capacity(Plugin):
         return PASS
 
     def _bound(self, branch: Branch, d: int) -> tuple[Bound, str]:
-        """What keeps a queue from ever holding more of a resource."""
+        """The bound that keeps a queue from ever holding more of a resource."""
         queue, most = branch.queue, branch.limit.get(d, 0)
         if queue is not None and queue.capability.get(d, -1) == most:
             return Bound.CAPABILITY, ""
@@ -227,7 +227,8 @@ class Capacity(Plugin):
         return min(quota.room(b.limit, b.used(), items) for b in self._tree.branches[queue.name].path())
 
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> Verdict:
-        """May it reclaim: below its limit with the tasks, and in one resource at least within what it deserves?"""
+        """Report whether it may reclaim: below its limit with the tasks, and in one resource at least within its
+        deserved amount."""
         if not quota.is_open(queue) or self._stuck:
             return self._refusal(queue)
         branch = self._tree.branches[queue.name]
@@ -284,7 +285,7 @@ class Capacity(Plugin):
         return PASS
 
     def _still_to_come(self, branch: Branch) -> dict[int, Number]:
-        """What jobs that were let in have still to get, less what jobs hold beyond their minimum."""
+        """The outstanding amounts of admitted jobs, less the amounts that jobs hold beyond their minimum."""
         ahead = self._ahead.get(branch.name)
         if ahead is None:
             ahead = self._ahead[branch.name] = {}
@@ -345,7 +346,7 @@ class Capacity(Plugin):
 
 
 def _held(queue: Queue) -> Hashable:
-    """What is said about a queue that stands for itself follows from what it holds; its bounds are its own."""
+    """The answer about a flat queue follows from the amounts that it holds; its bounds are its own."""
     return tuple(queue.held.amounts.items())
 
 

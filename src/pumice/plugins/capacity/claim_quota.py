@@ -46,7 +46,7 @@ class Claims:
                         self.changed(list(job.with_status(status).values()))
 
     def concerns(self, task: Task) -> bool:
-        """Does the task ask for devices?"""
+        """Report whether the task asks for devices."""
         return bool(task.pod.spec.resource_claims)
 
     def changed(self, tasks: Sequence[Task]) -> None:
@@ -66,7 +66,7 @@ class Claims:
                         holders[claim] = holders.get(claim, 0) + (1 if holds else -1)
 
     def allocatable(self, branch: Branch, task: Task) -> bool:
-        """Do the task's claims that the branch does not hold yet fit?"""
+        """Report whether the task's claims that the branch does not hold yet fit."""
         limits = self._limits.get(branch.name)
         if limits is None or not self.concerns(task):
             return True
@@ -75,11 +75,11 @@ class Claims:
         return self._fits(limits, self._held(branch), self._sum(fresh))
 
     def wanted(self, job: Job) -> bool:
-        """Do tasks of the job ask for devices?"""
+        """Report whether tasks of the job ask for devices."""
         return any(self.concerns(t) for t in job.tasks.values())
 
     def enqueueable(self, branch: Branch, job: Job) -> bool:
-        """Do the claims of the job's minimum fit beside what is held and was let in?"""
+        """Report whether the claims of the job's minimum fit beside held and admitted ones."""
         limits = self._limits.get(branch.name)
         if limits is None:
             return True

@@ -1,4 +1,4 @@
-"""Who gives back: tasks of queues that hold more than they deserve, never below a guarantee."""
+"""The victims of reclaim: tasks of queues that hold more than they deserve, never below a guarantee."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CapacityVictims:
         return chosen
 
     def spare(self, candidates: Sequence[Task]) -> list[Task]:
-        """What queues hold beyond what they deserve, in the order given; parents do not take part."""
+        """The amounts that queues hold beyond their deserved amounts, in the order given; parents do not take part."""
         self._sync()
         left: dict[str, dict[int, Number]] = {}
         chosen = []
@@ -68,7 +68,7 @@ class CapacityVictims:
         return branch if branch is not None and not branch.problem else None
 
     def _related(self, left: Branch, right: Branch) -> bool:
-        """Do two queues have a parent in common, the root excepted, within the level?"""
+        """Report whether two queues have a parent in common, the root excepted, within the level."""
         levels = range(1, self._level + 1)
         mine = {b.name for level in levels if (b := left.above(level)) is not None}
         return any((b := right.above(level)) is not None and b.name in mine for level in levels)
@@ -80,7 +80,7 @@ class CapacityVictims:
 
 
 def _running(left: dict[str, dict[int, Number]], branch: Branch) -> dict[int, Number]:
-    """What a branch would hold after the victims so far."""
+    """The amounts that a branch would hold after the victims so far."""
     held = left.get(branch.name)
     if held is None:
         held = left[branch.name] = dict(branch.used())
@@ -88,13 +88,13 @@ def _running(left: dict[str, dict[int, Number]], branch: Branch) -> dict[int, Nu
 
 
 def _in_common(task: Task, reclaimer: Task) -> bool:
-    """Do both ask for some resource, pod slots aside?"""
+    """Report whether both ask for some resource, pod slots aside."""
     wanted = reclaimer.requests
     return any(d != PODS and v >= TOLERANCE and wanted.get(d) >= TOLERANCE for d, v in task.klass.items)
 
 
 def _deserves_any(branch: Branch, task: Task) -> bool:
-    """Does the queue deserve any resource that the task asks for?"""
+    """Report whether the queue deserves any resource that the task asks for."""
     deserved = branch.deserved
     return any(v >= TOLERANCE and deserved.get(d) >= TOLERANCE for d, v in task.klass.items)
 

@@ -55,7 +55,7 @@ class CardSettings(NamedTuple):
     known: KnownGeometries = ()
     """How cards are cut by MIG."""
     fall_back: bool = False
-    """Is a MIG card that nobody knows how to cut shared as any other?"""
+    """Whether a MIG card without a known geometry is shared like any other."""
 
 
 class CardLedger:
@@ -182,7 +182,7 @@ class _Holding:
         return self._choose(list(self.staying if future else self.cards), task, order, future, score)
 
     def is_large_enough(self, task: Task) -> bool:
-        """Would there be room if nobody were here?"""
+        """Report whether there would be room on the empty card."""
         return self._choose(list(self._empty), task, no_policy, None, "") is not None
 
     def _choose(

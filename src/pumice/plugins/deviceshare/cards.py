@@ -165,7 +165,7 @@ def _asked(container: Container) -> CardRequest | None:
 
 
 def wants(task: Task, card: Card) -> bool:
-    """Is the card one that the task's annotations allow, by its type and by how it is shared?"""
+    """Report whether the task's annotations allow the card, by its type and by its way of sharing."""
     if task.annotations.get(keys.VGPU_MODE, card.mode) != card.mode:
         return False
     kind = card.kind.upper()

@@ -20,7 +20,7 @@ class Drf(Plugin):
     name = "drf"
     persistent = True
     _seen: Mapping[int, quota.Number] | None = None
-    """What the cluster offered when the total was last put in order."""
+    """The offers of the cluster when the total was last sorted."""
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn

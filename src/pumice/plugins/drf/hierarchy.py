@@ -38,9 +38,9 @@ class _Leaves:
     smallest: float = 1.0
     """The smallest share of a job that holds something and wants more."""
     satisfied: dict[int, quota.Number] = field(default_factory=dict)
-    """What saturated jobs hold."""
+    """The amounts that saturated jobs hold."""
     wanting: dict[int, quota.Number] = field(default_factory=dict)
-    """What the others hold, each divided by its share."""
+    """The amounts of the others, each divided by its share."""
     saturated: bool = True
 
 
@@ -82,7 +82,7 @@ class Hierarchy:
         return self._compare(left, right)
 
     def gains(self, left: Queue, job: Job, more: Held, right: Queue, victim: Job, less: Held) -> bool:
-        """Would *left* stand strictly before *right* if *job* had more and *victim* less?"""
+        """Report whether *left* would stand strictly before *right* if *job* had more and *victim* less."""
         changed = {job.uid: _sum(job.held.amounts, more, 1)}
         changed[victim.uid] = _sum(changed.get(victim.uid, victim.held.amounts), less, -1)
         self._compute(changed, _sum(_sum(self._all_held(), more, 1), less, -1), {left.name, right.name})
@@ -166,7 +166,7 @@ class Hierarchy:
 
 
 def _saturated(held: Held, request: Held, scarce: frozenset[int]) -> bool:
-    """Has the job all it wants of something, or wants something of which nothing is left?"""
+    """Report whether the job has all it wants of some resource, or wants one of which nothing is left."""
     for d, v in held.items():
         if v >= quota.TOLERANCE:
             wanted = request.get(d, 0)

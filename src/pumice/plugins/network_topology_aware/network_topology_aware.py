@@ -242,7 +242,7 @@ class NetworkTopologyAware(Plugin):
         return kind if kind & _CONFINED else SKIP
 
     def _keeps(self, task: Task, job: Job, domain: TopologyDomain) -> bool:
-        """Does whoever stays in the domain keep to what the task's job and sub-job ask for?"""
+        """Report whether a task that stays in the domain keeps to the topology of its job and sub-job."""
         key = (job.uid, job.version, task.sub_job, domain.name)
         if self._kept[0] != key:
             keeps = all(

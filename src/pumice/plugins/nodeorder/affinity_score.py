@@ -76,7 +76,7 @@ def stretched(weight: int) -> Normalize:
 
 
 def has_soft_spread(task: Task) -> bool:
-    """Has the task a constraint that is only wished for?"""
+    """Report whether the task has a preferred constraint."""
     constraints = task.klass.spec.topology_spread_constraints
     return bool(constraints) and any(c.when_unsatisfiable == _WHEN for c in constraints or ())
 

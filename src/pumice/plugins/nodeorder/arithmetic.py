@@ -19,7 +19,7 @@ GPU: Final = dim("nvidia.com/gpu")
 
 
 def asks_for_any(klass: TaskClass) -> bool:
-    """Does the class ask for any of the balanced resources? The score is left out for others."""
+    """Report whether the class asks for any of the balanced resources. The score is left out for others."""
     requests = klass.requests
     return bool(requests.get(CPU) or requests.get(MEMORY) or requests.get(GPU))
 

@@ -43,7 +43,7 @@ class Images:
         return found
 
     def __bool__(self) -> bool:
-        """Has any node told of an image?"""
+        """Report whether any node has told of an image."""
         return bool(self._rows)
 
     def sync(self) -> None:
@@ -84,7 +84,7 @@ class Images:
         return len(self.table.by_name) if self.applies(task) else SKIP
 
     def applies(self, task: Task) -> bool:
-        """Has any node an image of the task?"""
+        """Report whether any node has an image of the task."""
         holders = self._holders
         return bool(holders) and any(name in holders for name in _images(task.klass))
 

@@ -56,7 +56,7 @@ _SCORES = {
 
 
 def _blind(ssn: Session) -> bool:
-    """Are scores those of the session's beginning?"""
+    """Report whether scores are those of the session's beginning."""
     return ssn.compat.blind_scores and not ssn.configured("predicates")
 
 

@@ -56,7 +56,7 @@ class _Asked(NamedTuple):
     """The amounts added to a row: none, and the class's requests; resource by state."""
     dims: tuple[int, ...]
     balanced: bool
-    """Does it ask for any of the balanced resources? The score is left out for others."""
+    """Whether it asks for any of the balanced resources. The score is left out for others."""
 
 
 def _asked_of(klass: TaskClass) -> _Asked:

@@ -73,7 +73,7 @@ class CpuTopology:
 
     @property
     def aligns(self) -> bool:
-        """Does the node look at all where the CPUs of a container are?"""
+        """Report whether the node looks at the places of a container's CPUs at all."""
         return self.cpu_policy == "static" and self.policy not in ("", "none")
 
     @property

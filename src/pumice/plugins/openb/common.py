@@ -48,7 +48,7 @@ def free_devices(ssn: Session, rows: NodeRows) -> Ints:
 
 
 def alone(task: Task) -> bool:
-    """Is it the only task of its job?"""
+    """Report whether it is the only task of its job."""
     return task.job is None or len(task.job.tasks) == 1
 
 

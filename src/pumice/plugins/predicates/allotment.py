@@ -40,7 +40,7 @@ class WantedDevices:
     """The data of the request in the results, for later decisions by the claim alone."""
 
     def takes(self, device: Device) -> bool:
-        """Does a device pass?"""
+        """Report whether a device passes."""
         if not self.passes(device) or untolerated(self.tolerations, device.taints) is not None:
             return False
         return all(device.capacity.get(qualified(device.driver, k), 0) >= v for k, v in self.least.items())
@@ -167,7 +167,7 @@ class _Filling:
         return False
 
     def _agrees(self, owner: int, slot: WantedDevices, device: Device) -> bool:
-        """Has the device the attributes of those that it must be equal to?"""
+        """Report whether the device has the attributes of those that it must be equal to."""
         for names, key in self._same[owner]:
             if not _named(slot, names):
                 continue
@@ -181,7 +181,7 @@ class _Filling:
 
 
 def _named(slot: WantedDevices, names: set[str]) -> bool:
-    """Is the request of a slot among *names*? No names mean all."""
+    """Report whether the request of a slot is among *names*. No names mean all."""
     return not names or slot.name in names or slot.name.partition("/")[0] in names
 
 

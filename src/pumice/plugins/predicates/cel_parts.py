@@ -150,7 +150,7 @@ def index(of: Value, at: Value, *, optional: bool = False) -> Value:
 
 
 def _has(held: Any, key: Any) -> bool:
-    """Is there something at this place?
+    """Report whether there is a value at this place.
 
     :raises NoValue: there are no places in it, or none of this kind.
     """

@@ -377,12 +377,12 @@ def _users(claim: ResourceClaim) -> list[str]:
 
 
 def _only_for(claim: ResourceClaim, task: Task) -> bool:
-    """Is an allocated claim reserved for a task alone that has no node yet: left over from a bind that failed?"""
+    """Report whether an allocated claim is reserved only for a task without a node: left over from a failed bind."""
     return not task.pod.spec.node_name and _users(claim) == [task.uid]
 
 
 def _is_written(claim: object, devices: Sequence[Key]) -> bool:
-    """Has a claim got just these devices?"""
+    """Report whether a claim got just these devices."""
     if not isinstance(claim, ResourceClaim) or not claim.status.get("allocation"):
         return False
     return set(allocated(claim)) == set(devices)

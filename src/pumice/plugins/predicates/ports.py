@@ -36,12 +36,12 @@ def ports_of(klass: TaskClass) -> frozenset[Port]:
 
 
 def has_ports(task: Task) -> bool:
-    """Does the task want host ports?"""
+    """Report whether the task wants host ports."""
     return bool(ports_of(task.klass))
 
 
 def clash(left: frozenset[Port], right: frozenset[Port]) -> bool:
-    """Do two sets of ports exclude each other? An address of all zeros stands for every address."""
+    """Report whether two sets of ports exclude each other. An address of all zeros stands for every address."""
     return any(a[0] == b[0] and a[1] == b[1] and (a[2] == b[2] or ANY in (a[2], b[2])) for a in left for b in right)
 
 

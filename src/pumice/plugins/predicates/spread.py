@@ -25,7 +25,7 @@ _WHEN: Final = "DoNotSchedule"
 
 
 def has_hard_spread(task: Task) -> bool:
-    """Has the task a constraint that must hold?"""
+    """Report whether the task has a constraint that must hold."""
     constraints = task.klass.spec.topology_spread_constraints
     return bool(constraints) and any(c.when_unsatisfiable == _WHEN for c in constraints or ())
 

@@ -18,12 +18,14 @@ class StorageRoom:
         self._state = state
 
     def is_told(self, storage: StorageClass | None) -> bool:
-        """Does the driver of a storage class tell how much it can give? If not, it is asked without knowing."""
+        """Report whether the driver of a storage class tells how much it can give. If not, it is asked without
+        knowing."""
         driver = self._state.kind("CSIDriver").get(storage.provisioner) if storage is not None else None
         return isinstance(driver, CSIDriver) and bool(driver.spec.get("storageCapacity"))
 
     def suffices(self, storage: StorageClass, size: int, node: Node, others: Sequence[tuple[str, int]]) -> bool:
-        """Can a volume of *size* be made for the node, beside *others* (node, size) that are still to be made?"""
+        """Report whether a volume of *size* can be made for the node, beside *others* (node, size) that are still to be
+        made."""
         for told in self._state.kind("CSIStorageCapacity").values():
             if not isinstance(told, CSIStorageCapacity) or told.storage_class_name != storage.metadata.name:
                 continue

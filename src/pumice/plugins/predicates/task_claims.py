@@ -44,12 +44,12 @@ class TaskClaim:
 
     @property
     def for_many_nodes(self) -> bool:
-        """May pods on several nodes use it at once?"""
+        """Report whether pods on several nodes may use it at once."""
         return any(mode in ("ReadWriteMany", "ReadOnlyMany") for mode in self.spec.get("accessModes") or ())
 
     @property
     def for_one_pod(self) -> bool:
-        """May only one pod use it at a time?"""
+        """Report whether only one pod may use it at a time."""
         return "ReadWriteOncePod" in (self.spec.get("accessModes") or ())
 
     @property
@@ -73,7 +73,7 @@ def claim_names(task: Task) -> Iterator[tuple[str, bool]]:
 
 
 def has_claims(task: Task) -> bool:
-    """Does the task use claims?"""
+    """Report whether the task uses claims."""
     return any(v.persistent_volume_claim or v.ephemeral for v in task.klass.spec.volumes or ())
 
 
@@ -96,7 +96,8 @@ def claims_of(state: ClusterState, task: Task) -> list[TaskClaim]:
 
 
 def waits_for_consumer(state: ClusterState, claim: TaskClaim) -> bool:
-    """Is the claim to be bound only when a pod that uses it has a node? Not where its owner named a volume."""
+    """Report whether the claim is to be bound only when a pod that uses it has a node. Not where its owner named a
+    volume."""
     storage = storage_class(state, claim)
     late = storage is not None and storage.volume_binding_mode == "WaitForFirstConsumer"
     return late and not claim.spec.get("volumeName")
@@ -117,7 +118,7 @@ def node_terms(volume: PersistentVolume) -> Sequence[NodeSelectorTerm] | None:
 
 
 def suits(volume: PersistentVolume, claim: TaskClaim) -> bool:
-    """Could the claim be bound to the volume, wherever it is?"""
+    """Report whether the claim could be bound to the volume, on any node."""
     spec, wanted = volume.spec, claim.spec
     holder = spec.get("claimRef")
     if holder is not None:

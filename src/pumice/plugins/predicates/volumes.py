@@ -147,7 +147,7 @@ class Volumes:
         return c.storage_class(self._state, claim)
 
     def _has_room(self, claim: TaskClaim, node: Node, beside: Sequence[TaskClaim]) -> bool:
-        """Is there storage for a new volume near the node, beside those that were promised and *beside*?"""
+        """Report whether there is storage for a new volume near the node, beside promised ones and *beside*."""
         storage = self._class_of(claim)
         if storage is None or not self._room.is_told(storage):
             return True

@@ -1,7 +1,8 @@
-"""What every queue deserves: the cluster poured out by weight, round by round, until all is given or nobody wants more.
+"""The deserved amounts of all queues: the cluster distributed by weight, round by round, until nothing is left or no
+queue wants more.
 
-Inputs are kept from session to session as matrices (a row per queue, a column per resource) and looked at again only
-where a queue, the set of queues or the cluster's size changed; pouring is put off until somebody asks.
+Inputs are kept from session to session as matrices (a row per queue, a column per resource). They are updated only for
+a changed queue, set of queues or cluster size. The distribution is computed when it is asked for.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ Matrix = npt.NDArray[np.float64]
 
 
 def pour(total: Matrix, weight: Matrix, request: Matrix, limit: Matrix, guarantee: Matrix) -> Matrix:
-    """What each row deserves of *total*: by weight, at most its limit and its request, at least its guarantee.
+    """The deserved part of *total* for each row: by weight, at most its limit and its request, at least its guarantee.
 
-    What a row does not take is poured out again over those that are not satisfied yet.
+    The rest of a row is distributed again over the unsatisfied rows.
     """
     if len(weight) == 1:  # nobody to share with
         return np.maximum(np.minimum(np.minimum(total, limit), request), guarantee)
@@ -144,7 +145,7 @@ class Filling:
         return self._deserved
 
     def deserved(self, queue: Queue) -> dict[int, quota.Number]:
-        """What a queue deserves, in ledger units; nothing for a queue without jobs."""
+        """The deserved amounts of a queue, in ledger units; none for a queue without jobs."""
         if len(self._rows) == 1:
             return self._alone() if queue.name in self._rows else {}
         poured = self._poured()
@@ -156,7 +157,7 @@ class Filling:
         return known
 
     def _alone(self) -> dict[int, quota.Number]:
-        """What the only queue deserves: as `pour`, without matrices."""
+        """The deserved amounts of a single queue: as `pour`, without matrices."""
         (name,) = self._rows
         if self._deserved is None:
             wanted, limit, total = self._requests[0], self.limits[name], self._total
@@ -180,7 +181,7 @@ class Filling:
         return (self._weight.item(row) if row is not None else 0.0), self._weights
 
     def request(self, queue: Queue) -> Mapping[int, quota.Number]:
-        """What a queue held and waited for when the session opened."""
+        """The amounts that a queue held and waited for when the session opened."""
         row = self._rows.get(queue.name)
         return self._requests[row] if row is not None else {}
 
@@ -214,7 +215,7 @@ def real_capability(queue: Queue, spare: Resources) -> dict[int, quota.Number]:
 
 
 def guarantee_problem(queue: Queue) -> str:
-    """What is wrong with a queue's guarantee, or nothing."""
+    """The problem of a queue's guarantee, or nothing."""
     for d, v in sorted(queue.guarantee.items()):
         most = queue.capability.get(d, math.inf)
         if v > most > 0:
@@ -235,12 +236,12 @@ class StandsNow:
         self._guaranteed, self._weight = filling.guaranteed, filling.weight(queue)
 
     def insufficient(self, request: quota.Items, own: quota.Ledger) -> Verdict:
-        """The refusal of what is too much beside what the queue holds; *own* was just placed for the one who asks."""
+        """The refusal of a request beyond the queue's share; *own* was just placed for the asking task."""
         of = f"queue {self._name}"
         return quota.insufficient(quota.lacking(of, self._deserved, self._held, request, self.bound, own=own))
 
     def all_deserved(self) -> tuple[quota.Limit, ...]:
-        """What the queue holds of all that it deserves."""
+        """The amounts that the queue holds of its deserved resources."""
         held = self._held
         return tuple(
             quota.limit(f"queue {self._name}", d, (held.get(d, 0), v, 0), *self.bound(d))
@@ -249,14 +250,14 @@ class StandsNow:
         )
 
     def bound(self, d: int) -> tuple[quota.Bound, str]:
-        """What keeps the queue from deserving more of a resource."""
+        """The bound that keeps the queue from deserving more of a resource."""
         if self._deserved.get(d, 0) < self._most.get(d, 0) - quota.TOLERANCE:
             weight, of_all = self._weight
             return quota.Bound.SHARE, f"weight {weight:g} of {of_all:g}"
         return self.most(d)
 
     def most(self, d: int) -> tuple[quota.Bound, str]:
-        """What keeps the queue from ever holding more of a resource."""
+        """The bound that keeps the queue from ever holding more of a resource."""
         if self._capability.get(d, -1) == self._most.get(d, 0):
             return quota.Bound.CAPABILITY, ""
         return (quota.Bound.GUARANTEES if self._guaranteed.get(d) > self._guarantee.get(d) else quota.Bound.CLUSTER), ""

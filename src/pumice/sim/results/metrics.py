@@ -30,7 +30,7 @@ class Metric(Generic[S]):
     better: Better
     of: Callable[[S], float | None]
     at_least: Callable[[S], bool] = lambda source: False
-    """Is the value a lower bound?"""
+    """Whether the value is a lower bound."""
     open: bool = False
     """A job that did not finish counts with less than its due, or not at all: see ``comparison.left_apart``."""
 
