@@ -172,15 +172,15 @@ def one_gpu_pods(trace: Trace) -> dict[str, list[Any]]:
 
 # -- Alibaba's shared GPUs: dominant shares, fragmentation -------------------------------------------------------------
 def dominant_share(data: Path) -> Rows:
-    """Queues by QoS class on a tenth of the nodes, with and without the order by dominant shares."""
-    pods = read(data / "openb" / "openb_pod_list_default.csv", limit=2_000)
+    """Pods with and without GPUs in two queues on 60 nodes, by submission and by dominant shares."""
+    pods = read(data / "openb" / "openb_pod_list_cpu250.csv", limit=2_500)
     scenario = {
         "cluster": {"nodes": [{"name": "n", "count": 60, "cpu": 96, "memory": "512Gi", "gpu": 6}]},
         "cycles": {"settle": False},
     }
     jobs = {
         "job": [job.name for job in pods],
-        "submit_s": [at * 60.0 for at in range(len(pods))],
+        "submit_s": [at * 15.0 for at in range(len(pods))],
         "duration_s": [3_600.0 + 7 * (at * 7919 % 7_200) for at in range(len(pods))],
         "queue": [f"{'gpu' if job.gpus else 'cpu'}" for job in pods],
         "cpu": [f"{job.pods[0].cpu_milli}m" for job in pods],

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pumice.sim.report import effects, palette, tables, units
-from pumice.sim.report.charts.plot import percent
+from pumice.sim.report import charts, effects, tables, units
+from pumice.sim.report.charts import percent
 from pumice.sim.report.markup import Markup, tag
 from pumice.sim.report.sections import card, folded, over_time, remarks
 from pumice.sim.results.intervals import SURE, Effect
@@ -25,7 +25,7 @@ def seed_sections(comparison: SeedComparison, runs: Sequence[RunRecord] = ()) ->
     """Return what the seeds say together, the verdicts first."""
     names = comparison.configurations
     rows = [row for row in comparison.overall if effects.says_something(row)]
-    colours = palette.run_colours(runs)
+    colours = charts.run_colours(runs)
     note = f"Of {comparison.each.partition(' ')[0]} {runs[0].seed if runs else ''}, one of those that were played."
     parts = [
         *([tag("p", effects.sentence(comparison), class_="verdict")] if len(names) > 1 else []),
@@ -92,7 +92,7 @@ def _tile(row: SeedRow, names: Sequence[str]) -> Markup:
         effect = row.effects[at]
         step = "" if effect is None else _judged(effect, row)
         said = tag("span", tag("small", name), tag("b", _value(row, at)), step, class_="said")
-        bar = tag("i", style=f"width:{percent(means[at] / most)}", class_=f"c{at % palette.COLOURS}")
+        bar = tag("i", style=f"width:{percent(means[at] / most)}", class_=f"c{at % charts.COLOURS}")
         lines.append(tag("li", said, tag("span", bar, class_="gauge")))
     return tag("div", tag("h3", row.label), tag("ul", *lines, class_="headline"), class_="tile")
 

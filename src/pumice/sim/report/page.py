@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import resources
 
 from pumice.errors import InvalidInput
-from pumice.sim.report import palette, units
+from pumice.sim.report import charts, units
 from pumice.sim.report.markup import Markup, tag
 from pumice.sim.report.over_seeds import seed_sections
 from pumice.sim.report.sections import anchors, remarks, run_sections
@@ -82,8 +82,8 @@ def html(runs: Sequence[RunRecord], comparison: Comparison | None = None, *, tit
     comparison = compare(runs) if comparison is None else comparison
     if comparison.runs != tuple(run.name for run in runs):
         raise InvalidInput(f"comparison: must be of the same runs, got one of {', '.join(comparison.runs)}")
-    queue_colours = palette.queue_colours(comparison.summaries)
-    run_colours = palette.run_colours(runs)
+    queue_colours = charts.queue_colours(comparison.summaries)
+    run_colours = charts.run_colours(runs)
     if len(runs) == 1:
         body = [
             _meta(comparison.summaries[0]),
@@ -117,7 +117,7 @@ def html_seeds(
     Warnings that stand *before* the figures come first. The same figures and records give the same page.
     """
     summaries = [summarise(run) for run in runs]
-    queue_colours = palette.queue_colours(summaries)
+    queue_colours = charts.queue_colours(summaries)
     tabs = [_tab("compare", [*before, *seed_sections(comparison, runs)])]
     links = [("compare", f"All {comparison.each.partition(' ')[0]}s")]
     for number, (run, summary) in enumerate(zip(runs, summaries, strict=True)):

@@ -6,9 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from pumice.sim.report import tables, units
-from pumice.sim.report.charts import gantt, heatmap, usage, waits
-from pumice.sim.report.charts.plot import legend
+from pumice.sim.report import charts, tables, units
+from pumice.sim.report.charts import legend
 from pumice.sim.report.markup import Markup, tag
 from pumice.sim.results import timeline
 from pumice.sim.results.records import RunRecord
@@ -58,9 +57,9 @@ def over_time(runs: Sequence[RunRecord], colours: Sequence[str], note: str) -> M
         note,
         key,
         tag("h3", f"{resource} in use"),
-        usage.by_run(runs, colours),
+        charts.use_by_run(runs, colours),
         tag("h3", "Jobs waiting for their first start"),
-        usage.waiting_by_run(runs, colours),
+        charts.waiting_by_run(runs, colours),
         anchor="compare-time",
     )
 
@@ -165,16 +164,16 @@ def _usage(run: RunRecord, summary: Summary, colours: Mapping[str, str], prefix:
     for kind, label, part in kinds:
         if kind != resource and part:
             inner = (tag("summary", f"{label} by queue, ", tag("b", units.percent(part)), " in use"),
-                     usage.by_queue(run, kind, colours))  # fmt: skip
+                     charts.use_by_queue(run, kind, colours))  # fmt: skip
             others.append(tag("details", *inner))
-    small = [tag("div", tag("h3", "Jobs waiting for their first start"), usage.waiting(run))]
-    fragments = usage.fragmentation(run)
+    small = [tag("div", tag("h3", "Jobs waiting for their first start"), charts.waiting(run))]
+    fragments = charts.fragmentation(run)
     if fragments is not None:
         small.append(tag("div", tag("h3", "Fragmentation of free GPUs"), fragments))
     return card(
         f"{name} utilisation over time, by queue",
         "What the pods of each queue held, against what the nodes offered. Time counts from the first submission.",
-        usage.by_queue(run, resource, colours),
+        charts.use_by_queue(run, resource, colours),
         tag("div", *small, class_="pair"),
         *others,
         anchor=f"{prefix}utilisation",
@@ -182,8 +181,8 @@ def _usage(run: RunRecord, summary: Summary, colours: Mapping[str, str], prefix:
 
 
 def _waits(run: RunRecord, colours: Mapping[str, str], prefix: str) -> Markup:
-    left = tag("div", tag("h3", "Jobs by wait"), waits.histogram(run.jobs))
-    right = tag("div", tag("h3", "Share of each queue's jobs that had started"), waits.started_by_queue(run, colours))
+    left = tag("div", tag("h3", "Jobs by wait"), charts.histogram(run.jobs))
+    right = tag("div", tag("h3", "Share of each queue's jobs that had started"), charts.started_by_queue(run, colours))
     return card(
         "Wait from submission to first start",
         "Jobs that never ran count as not started: a line that ends below 100 % shows them.",
@@ -203,13 +202,13 @@ def _groups(summary: Summary, colours: Mapping[str, str], prefix: str) -> Markup
 
 
 def _jobs(run: RunRecord, colours: Mapping[str, str], prefix: str) -> Markup:
-    drawn = gantt.chosen(run)
+    drawn = charts.chosen(run)
     left = len(run.jobs) - len(drawn)
     what = "GPU-hours" if timeline.main_resource(run) == "gpu" else "CPU-hours"
     if left:
         note = (
-            f"The {min(gantt.HEAVIEST, len(drawn))} jobs with the most {what} and the {len(drawn) - gantt.HEAVIEST} of "
-            f"the others that waited longest, in the order of submission. {left:,} jobs are not drawn."
+            f"The {min(charts.HEAVIEST, len(drawn))} jobs with the most {what} and the {len(drawn) - charts.HEAVIEST} "
+            f"of the others that waited longest, in the order of submission. {left:,} jobs are not drawn."
         )
     else:
         note = "All jobs, in the order of submission."
@@ -220,7 +219,7 @@ def _jobs(run: RunRecord, colours: Mapping[str, str], prefix: str) -> Markup:
         tag("li", tag("i", class_="key mark"), "is evicted"),
         class_="legend",
     )
-    return card("Jobs over time", note, keys, gantt.gantt(run, drawn, colours), anchor=f"{prefix}jobs")
+    return card("Jobs over time", note, keys, charts.gantt(run, drawn, colours), anchor=f"{prefix}jobs")
 
 
 def _nodes(run: RunRecord, prefix: str) -> Markup:
@@ -228,8 +227,8 @@ def _nodes(run: RunRecord, prefix: str) -> Markup:
     return card(
         "Nodes over time",
         f"Share of each node's {kind} that pods held. Many nodes share rows, in the order of model and name.",
-        heatmap.scale(),
-        heatmap.heatmap(run),
+        charts.scale(),
+        charts.heatmap(run),
         anchor=f"{prefix}nodes",
     )
 

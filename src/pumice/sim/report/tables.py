@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from pumice.sim.report import tables, units
-from pumice.sim.report.charts import waits
-from pumice.sim.report.charts.plot import legend, percent
+from pumice.sim.report import charts, tables, units
+from pumice.sim.report.charts import OTHER_CLASS, legend, percent
 from pumice.sim.report.markup import Markup, tag
-from pumice.sim.report.palette import OTHER_CLASS
 from pumice.sim.report.sections import card, folded, over_time, remarks
 from pumice.sim.report.terminal import NO_VERDICT
 from pumice.sim.results.comparison import Comparison, MetricRow, MetricTable, Mover, Movers
@@ -51,7 +49,7 @@ def comparison_sections(runs: Sequence[RunRecord], comparison: Comparison, colou
             "Wait from submission to first start",
             "Share of all jobs that had started after so long. Jobs that never ran count as not started.",
             key,
-            waits.started(
+            charts.started(
                 [(run.name, colour, run.jobs) for run, colour in zip(runs, colours, strict=True)],
                 [job for run in runs for job in run.jobs],
             ),

@@ -13,7 +13,7 @@ from itertools import combinations
 
 import pytest
 
-from pumice.sim.report.palette import COLOURS, OTHER_CLASS
+from pumice.sim.report.charts import COLOURS, OTHER_CLASS
 
 CSS = resources.files("pumice.sim.report").joinpath("assets", "report.css").read_text(encoding="utf-8")
 NAMED = {name: values for name, *values in re.findall(r"--(\w+): light-dark\((#\w{6}), (#\w{6})\)", CSS)}

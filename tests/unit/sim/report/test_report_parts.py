@@ -9,11 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulated_runs import fifo, play, workload
 
-from pumice.sim.report import effects, units
-from pumice.sim.report.charts import gantt, heatmap, waits
-from pumice.sim.report.charts.plot import time_ticks, value_ticks
+from pumice.sim.report import charts, effects, units
+from pumice.sim.report.charts import OTHER_CLASS, queue_colours, time_ticks, value_ticks
 from pumice.sim.report.markup import Markup, data, join, tag
-from pumice.sim.report.palette import OTHER_CLASS, queue_colours
 from pumice.sim.results import JobRecord, NodeRecord, RunRecord, summarise
 from pumice.sim.results.comparison import Change
 from pumice.sim.results.intervals import Effect, Interval
@@ -125,8 +123,8 @@ def test_text_is_escaped_and_markup_is_not() -> None:
 
 def test_the_jobs_drawn_are_the_heaviest_and_the_longest_waiting() -> None:
     run = play(workload(300, seed=4, days=0.5), 8, fifo, strict=False)
-    drawn = gantt.chosen(run)
-    assert len(drawn) == len({job.key for job in drawn}) == gantt.HEAVIEST + gantt.LONGEST
+    drawn = charts.chosen(run)
+    assert len(drawn) == len({job.key for job in drawn}) == charts.HEAVIEST + charts.LONGEST
     assert [job.submit for job in drawn] == sorted(job.submit for job in drawn)
     weight = {job.key: job.gpus * (job.duration or 0) for job in run.jobs}
     heaviest = max(run.jobs, key=lambda job: weight[job.key])
@@ -137,7 +135,7 @@ def test_the_jobs_drawn_are_the_heaviest_and_the_longest_waiting() -> None:
 
 def test_the_heat_map_covers_every_node_at_every_time() -> None:
     run = play(workload(200, seed=4, days=0.3), 9, fifo, strict=False)
-    drawn = heatmap.heatmap(run)
+    drawn = charts.heatmap(run)
     boxes = re.findall(r"M(\d+) (\d+)h(\d+)v1h-\d+z", drawn)
     cells = {(int(row), int(column) + step) for column, row, width in boxes for step in range(int(width))}
     assert len(cells) == sum(int(width) for _, _, width in boxes) == 9 * 144
@@ -146,7 +144,7 @@ def test_the_heat_map_covers_every_node_at_every_time() -> None:
 def test_a_node_that_failed_and_came_back_has_one_row_with_a_gap() -> None:
     stays = (NodeRecord(name="n", gpus=8, until=10), NodeRecord(name="n", gpus=8, since=20))
     job = JobRecord(name="j", submit=0, start=0, end=30, gpus=1, outcome="completed")
-    drawn = heatmap.heatmap(RunRecord(name="r", horizon=30, nodes=stays, jobs=(job,)))
+    drawn = charts.heatmap(RunRecord(name="r", horizon=30, nodes=stays, jobs=(job,)))
     boxes = [(level, int(row)) for level, row in re.findall(r'class="h(\w)" d="M\d+ (\d+)h', drawn)]
     assert {row for _, row in boxes} == {0}
     assert {level for level, _ in boxes} == {"x", "0"}
@@ -155,7 +153,7 @@ def test_a_node_that_failed_and_came_back_has_one_row_with_a_gap() -> None:
 def test_many_nodes_share_rows_and_long_names_are_cut_to_what_differs() -> None:
     nodes = tuple(NodeRecord(name=f"rack-a-machine-{number:04d}", gpus=8) for number in range(1213))
     jobs = (JobRecord(name="a", submit=0, outcome="pending"),)
-    drawn = heatmap.heatmap(RunRecord(name="r", horizon=10, nodes=nodes, jobs=jobs))
+    drawn = charts.heatmap(RunRecord(name="r", horizon=10, nodes=nodes, jobs=jobs))
     assert "--rows:47" in drawn
     assert ">…0000 to …0025<" in drawn
     assert "rack-a-machine-0000 to rack-a-machine-0025" in drawn, "the pointer reads the full names"
@@ -167,7 +165,7 @@ def test_every_job_is_in_one_bar_of_the_waits() -> None:
         for wait in (0, 0.5, 1, 9.9, 10, 60, 300, 900, 3600, 14_400, 43_200, 86_400, 259_200, 604_800, 9e6)
     ]
     jobs.append(JobRecord(name="never", submit=0, outcome="pending"))
-    counts = re.findall(r'class="value">([\d,]+) ', waits.histogram(jobs))
+    counts = re.findall(r'class="value">([\d,]+) ', charts.histogram(jobs))
     assert [int(count) for count in counts] == [2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1]
 
 
