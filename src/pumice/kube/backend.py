@@ -288,6 +288,7 @@ class KubeBackend(Connection):
                 in_flight=self.settings.in_flight,
                 binders=self._binders,
                 nodes=self.reflectors["Node"].versions if "Node" in self.reflectors else None,
+                namespaces=self.reflectors["Namespace"].versions if "Namespace" in self.reflectors else (),
                 outcomes=self.outcomes,
                 preparer=self._preparer(self._writer, notes),
             )

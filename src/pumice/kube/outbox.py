@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+from pumice.answers.visibility import for_owner
 from pumice.kube.claims import Preparer
 from pumice.kube.events import NoteWriter
 from pumice.kube.statuses import StatusWriter
@@ -71,13 +72,14 @@ class Outbox:
         in_flight: int = 64,
         binders: Mapping[str, Binder] | None = None,
         nodes: Container[str] | None = None,
+        namespaces: Iterable[str] = (),
         preparer: Preparer | None = None,
         outcomes: Outcomes | None = None,
     ) -> None:
         self._writer, self._statuses, self._notes, self._report = writer, statuses, notes, report
         self._in_flight = in_flight
         self._binders = binders if binders is not None else {}
-        self._nodes, self._outcomes = nodes, outcomes
+        self._nodes, self._outcomes, self._namespaces = nodes, outcomes, namespaces
         self._threads = ThreadPoolExecutor(min(in_flight, 32), "pumice-bind")
         self._binds: asyncio.Queue[Bind] = asyncio.Queue()
         self._begun = asyncio.Event()
@@ -111,7 +113,9 @@ class Outbox:
         evictions: list[Evict] = []
         binds: list[Bind] = []
         placed = {intent.job for intent in intents if isinstance(intent, Bind)}
-        for intent in intents:
+        namespaces = frozenset(self._namespaces)
+        for written in intents:
+            intent = for_owner(written, namespaces) if isinstance(written, (Note, StatusUpdate)) else written
             match intent:
                 case Bind():
                     self._nominated.pop(intent.uid, None)

@@ -40,6 +40,7 @@ class Out:
         self.groups: dict[str, AnyObject] = {}
         self.binders: dict[str, Any] = {}
         self.nodes = {"n1", "n2"}
+        self.namespaces: list[str] = []
 
 
 @asynccontextmanager
@@ -56,6 +57,7 @@ async def sending(tmp_path: Path) -> AsyncIterator[tuple[ScriptedApi, Outbox, Ou
             in_flight=4,
             binders=out.binders,
             nodes=out.nodes,
+            namespaces=out.namespaces,
         )
         task = asyncio.create_task(box.run())
         try:
@@ -565,3 +567,28 @@ def test_a_namespace_with_many_events_leaves_room_for_those_of_others(tmp_path: 
     quiet, loud, remembered = asyncio.run(story())
     assert (quiet, remembered) == (101, True)
     assert 0 < loud <= WAITING // SHARE
+
+
+def test_what_is_written_on_an_object_names_nothing_of_other_namespaces(tmp_path: Path) -> None:
+    """Whoever may read an object reads what is written on it, and need not know of other tenants."""
+
+    async def story() -> str:
+        async with sending(tmp_path) as (api, box, out):
+            out.namespaces.extend(["ns", "other"])
+            out.groups["ns/g"] = PodGroup(Metadata("g", "ns"))
+            why = "would delay other/secret-1, which has a reservation; ns/own and 1/2 nodes, 4 nvidia.com/gpu"
+            condition = {"type": "Unschedulable", "status": "True", "reason": "x", "message": why}
+            box.put(
+                [
+                    Note(
+                        "PodGroup", "ns/g", "Warning", ReasonCode.EVICTED_IN_TURN, f"evicted for other/secret-2: {why}"
+                    ),
+                    StatusUpdate("PodGroup", "ns/g", {"conditions": [condition]}),
+                ]
+            )
+            await until(lambda: len(api.requests) >= 2)
+            return repr(api.requests)
+
+    said = asyncio.run(story())
+    assert "secret" not in said
+    assert said.count("(another namespace), which has a reservation; ns/own and 1/2 nodes, 4 nvidia.com/gpu") == 2

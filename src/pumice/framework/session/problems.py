@@ -131,5 +131,7 @@ def _text(standing: list[RefusedWrite]) -> str:
     parts = []
     for (bind, _), same in told.items():
         others = f" (and {len(same) - 1} more)" if len(same) > 1 else ""
-        parts.append(f"the {'bind' if bind else 'eviction'} of {same[0].pod}{others} was refused: {same[0].message}")
+        foreign = same[0].beneficiary and same[0].pod.partition("/")[0] != same[0].beneficiary.partition("/")[0]
+        said = "" if foreign else f": {same[0].message}"  # the server names budgets of the pod's namespace
+        parts.append(f"the {'bind' if bind else 'eviction'} of {same[0].pod}{others} was refused{said}")
     return "; ".join(parts)
