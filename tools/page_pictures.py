@@ -81,7 +81,7 @@ def of_a_day(browser: Browser, url: str) -> None:
     """The first page and what changed, when some jobs wait."""
     while True:
         text = urllib.request.urlopen(url, timeout=60).read().decode()
-        if int(text.partition('class="figure"><a href="/waiting">')[2].partition("<")[0]) >= 5:
+        if int(text.partition('class="figure"><a href="/jobs?state=waiting">')[2].partition("<")[0]) >= 5:
             break
         time.sleep(0.5)
     pages = (("dashboard", "", "light", WIDE), ("dashboard-phone", "", "light", PHONE))

@@ -80,7 +80,7 @@ workload:
 configurations:
   plain: {actions: "enqueue, allocate", tiers: [{plugins: [{name: gang}, {name: predicates}]}]}
 """
-PAGES = ("", "waiting", "nodes", "changes", "try", "what-if", "conf", "job/team/late")
+PAGES = ("", "jobs", "nodes", "changes", "try", "what-if", "conf", "job/team/late")
 
 
 @contextmanager
@@ -255,7 +255,7 @@ def test_10000_waiting_jobs_and_1000_nodes_are_painted_within_a_second(browser: 
     big_cluster(tmp_path / "big.cycle")
     with served(str(tmp_path / "big.cycle")) as url:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
-        for path in ("", "waiting", "nodes"):
+        for path in ("", "jobs", "nodes"):
             painted, sizes = [], []
             for _ in range(8):  # the machine may be busy: the best of some is what the page costs
                 page.goto(f"{url}/{path}", wait_until="load")
@@ -268,6 +268,6 @@ def test_10000_waiting_jobs_and_1000_nodes_are_painted_within_a_second(browser: 
             print(f"/{path}: painted after {min(painted):.0f} ms, {max(sizes) / 1000:.0f} kB")
             assert min(painted) < PAINT_MS, (path, painted)
             assert max(sizes) < 300_000, (path, sizes)
-        page.goto(f"{url}/waiting", wait_until="domcontentloaded")
+        page.goto(f"{url}/jobs", wait_until="domcontentloaded")
         assert "10,000 jobs" in page.locator("#found").inner_text()
         page.close()

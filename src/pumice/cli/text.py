@@ -223,7 +223,7 @@ def state(why: Explanation) -> str:
 
 def brief(why: Explanation) -> None:
     """Print why a job waits, in a few lines."""
-    place = f", {why.position} of {why.waiting} that wait" if why.position else ""
+    place = f", position {why.position} of {why.waiting}" if why.position else ""
     render.heading(f"  {why.job}", f"{state(why)} · queue {why.queue or '-'}{place}")
     render.paragraph(f"{why.text}{by(why.plugin)}", indent=4)
     for line in (*map(str, why.limits), *why.evictions):

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from functools import cache, partial
 from importlib import resources
 from typing import Any, Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 import jinja2
 import msgspec
@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from pumice.answers.jobs import NoSuchThing
+from pumice.answers.jobs import JobRow, NoSuchThing
 from pumice.answers.questions import TRY, WHY, AboutTrial, AboutWhy, Asked, AskOwner, answered
 from pumice.answers.survey import NodeRow, Survey, take_survey
 from pumice.answers.visibility import EVERYTHING, Sight
@@ -50,6 +50,20 @@ done."""
 STILL: Final = 30.0
 """Seconds for which it is valid in a cluster without changes."""
 WAIT: Final = 15.0
+SORTS: Final[Mapping[str, Callable[[JobRow], Any]]] = {
+    "job": lambda row: row.job,
+    "queue": lambda row: row.queue,
+    "state": lambda row: row.state,
+    "age": lambda row: row.since,
+    "pods": lambda row: -row.pods,
+    "place": lambda row: row.place or math.inf,
+    "reason": lambda row: row.reason or "~",
+}
+"""Columns of the page of jobs by which it can be sorted."""
+STATES: Final[Mapping[str, Callable[[JobRow], bool]]] = {
+    "waiting": lambda row: row.waits,
+    "running": lambda row: row.ready > 0,
+}
 ROWS: Final = 100
 """Rows of a page."""
 MINUTES: Final = 15
@@ -152,7 +166,7 @@ class Dashboard:
         """Everything that can be opened."""
         pages = {
             "/": self._overview,
-            "/waiting": self._waiting,
+            "/jobs": self._jobs,
             "/job/{namespace}/{name}": self._job,
             "/nodes": self._nodes,
             "/changes": self._changes,
@@ -262,30 +276,42 @@ class Dashboard:
             "evictions": [c for c in changes_for(self._history.changes, sight) if c.what == "evicted"][:8],
         }
 
-    async def _waiting(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
+    async def _jobs(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
         survey, sight, view = await self._seen(request, reader)
-        asked = request.query_params
-        queue, reason, words = asked.get("queue", ""), asked.get("reason", ""), asked.get("q", "").strip().lower()
+        asked = {name: request.query_params.get(name, "") for name in ("q", "state", "queue", "reason", "sort")}
+        words, sort = asked["q"].strip().lower(), asked["sort"]
+        key = SORTS.get(sort.removeprefix("-"))
+        if key is None:
+            asked["sort"], key = "age", SORTS["age"]
+        state = STATES.get(asked["state"])
         rows = [
             row
-            for row in view.waiting
-            if queue in ("", row.queue) and reason in ("", row.reason) and (not words or words in row.job.lower())
+            for row in view.jobs
+            if (state is None or state(row))
+            and asked["queue"] in ("", row.queue)
+            and asked["reason"] in ("", row.reason)
+            and (not words or words in row.job.lower())
         ]
-        number = _whole(asked.get("page", ""), 10**9) or 1
+        rows.sort(key=lambda row: (key(row), row.job), reverse=asked["sort"].startswith("-"))
+        number = _whole(request.query_params.get("page", ""), 10**9) or 1
         pages = max(1, -(-len(rows) // ROWS))
         number = min(max(number, 1), pages)
-        return "waiting.html", {
-            "page": "waiting",
+
+        def link(**changed: object) -> str:
+            given = {**asked, "page": number, **changed}
+            return urlencode({name: value for name, value in given.items() if value})
+
+        return "jobs.html", {
+            "page": "jobs",
             "view": view,
             "rows": shown_rows(rows[(number - 1) * ROWS : number * ROWS], survey, sight),
             "found": len(rows),
             "number": number,
             "pages": pages,
-            "queue": queue,
-            "reason": reason,
-            "q": asked.get("q", ""),
+            "link": link,
             "queues": sorted({row.queue for row in view.jobs}),
             "reasons": view.reasons(),
+            **asked,
         }
 
     async def _job(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
@@ -293,12 +319,17 @@ class Dashboard:
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         if sight.namespaces is not None and namespace not in sight.namespaces:
             raise NotAllowed(f"{reader.name} may not read jobs in namespace {namespace!r}")
-        told = await answered(self._ask, WHY, Asked(AboutWhy(namespace, name)), sight, reader.name)
         events = [
             c for c in changes_for(self._history.changes, sight) if f"{namespace}/{name}" in (c.name, c.beneficiary)
         ]
+        try:
+            told = await answered(self._ask, WHY, Asked(AboutWhy(namespace, name)), sight, reader.name)
+        except NoSuchThing:
+            if not events:
+                raise
+            return "gone.html", {"page": "jobs", "job": f"{namespace}/{name}", "events": events[:50]}
         return "job.html", {
-            "page": "waiting",
+            "page": "jobs",
             "why": told,
             "now": survey.now,
             "events": events[:50],

@@ -16,7 +16,7 @@ from pumice.framework.points.guard import Health
 from pumice.history.recorder import HistoryRecorder
 from pumice.testing import job, node, queue
 
-PAGES = ("/", "/waiting", "/nodes", "/changes", "/conf", "/try", "/what-if", "/job/mine/waits", "/job/secret/plan-x")
+PAGES = ("/", "/jobs", "/nodes", "/changes", "/conf", "/try", "/what-if", "/job/mine/waits", "/job/secret/plan-x")
 ADMIN = [("list", "podgroups", ""), ("list", "nodes", ""), ("get", "queues", "")]
 WORD = Word({"alice": [("get", "podgroups", "mine")], "admin": ADMIN, "nobody": []})
 
@@ -106,7 +106,7 @@ def test_nothing_of_other_namespaces_is_named_or_added_up(address: str) -> None:
     assert "2 cpu" in overview, "her pods hold 2 of the 5 that are held"
     assert "5 cpu" not in overview
     assert "how queues stand: needs the right to get queues" in overview
-    assert "mine/waits" in texts["/waiting"][1]
+    assert "mine/waits" in texts["/jobs"][1]
 
 
 def test_who_may_nothing_sees_no_jobs(address: str) -> None:
