@@ -1,4 +1,4 @@
-"""Measure how long one whole scheduling cycle takes, on clusters of several shapes, beside what Go schedulers reach.
+"""Measure how long one whole scheduling cycle takes, on clusters of several shapes, beside Go schedulers.
 
     python tools/bench.py [SHAPE ...] [--against COMMIT] [-o json]
 
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 from command_line import run_tool
-from pumice_bench.figures import FIGURES
+from pumice_bench.figures import BASE, FIGURES, VOLCANO_TIMES, Figure
 from pumice_bench.pairs import FEWEST
 
 from pumice.cli import render
@@ -115,18 +115,18 @@ def _compare(commit: str, names: list[str], pairs: int, for_programs: bool) -> N
 def show(results: dict[str, dict[str, Any]]) -> None:
     """Print what was measured, beside the others."""
     render.table(
-        ["SHAPE", "PUMICE", "CPU A TASK", "MEMORY", "VOLCANO", "KAI", "FLOOR", "REACH", "VERDICT"],
+        ["SHAPE", "PUMICE", "CPU A TASK", "MEMORY", "VOLCANO", "KAI", "× VOLCANO", "FLOOR"],
         [row(name, r) for name, r in results.items()],
         wrap=["CPU A TASK"],
-        spare=["MEMORY", "REACH", "FLOOR"],
+        spare=["MEMORY"],
     )
 
 
 def show_compared(then: str, results: dict[str, dict[str, Any]]) -> None:
     """Print what was measured, beside a commit."""
     render.table(
-        ["SHAPE", then.upper(), "NOW", "CHANGE", "95 % INTERVAL", "MEMORY", "VERDICT"],
-        [compared_row(name, r) for name, r in results.items()],
+        ["SHAPE", then.upper(), "NOW", "CHANGE", "95 % INTERVAL", "MEMORY", "VERDICT", "SPEED", "FLOOR"],
+        [compared_row(name, r, floors=then.startswith(BASE)) for name, r in results.items()],
         spare=["MEMORY"],
     )
     for r in results.values():
@@ -142,22 +142,17 @@ def _fail_if_wrong(results: dict[str, dict[str, Any]]) -> None:
         raise typer.Exit(1)
 
 
-def compared_row(name: str, r: dict[str, Any]) -> tuple[str, ...]:
-    """One line of the comparison with a commit."""
+def compared_row(name: str, r: dict[str, Any], *, floors: bool) -> tuple[str, ...]:
+    """One line of the comparison with a commit; *floors*: it is the one of which floors are shares."""
     if "ratio" not in r:
-        return name, "–", "–", "–", "–", "–", r["verdict"]
+        return name, "–", "–", "–", "–", "–", r["verdict"], "–", "–"
     memory = r["peak_mib"]["now"] / r["peak_mib"]["then"]
     interval = f"{change(r['low'])} to {change(r['high'])}"
-    cpu = r["cpu"]
-    return (
-        name,
-        seconds(cpu["then"]),
-        seconds(cpu["now"]),
-        change(r["ratio"]),
-        interval,
-        change(memory),
-        r["verdict"],
-    )
+    cpu, figure = r["cpu"], FIGURES.get(name)
+    share = figure.share if figure is not None and floors else None
+    floor = "–" if share is None else f"{share:.2f} {'holds' if r['speed'] >= share else 'MISSED'}"
+    ours = (seconds(cpu["then"]), seconds(cpu["now"]), change(r["ratio"]), interval, change(memory), r["verdict"])
+    return name, *ours, f"{r['speed']:.2f}", floor
 
 
 def change(ratio: float) -> str:
@@ -166,20 +161,17 @@ def change(ratio: float) -> str:
 
 
 def row(name: str, r: dict[str, Any]) -> tuple[str, ...]:
-    """One line of the table."""
-    figure = FIGURES.get(name)
+    """One line of the table. Floors are looked at in CPU time; those that are shares of a speed show with --against."""
+    figure = FIGURES.get(name, Figure())
+    ours = seconds(r["wall"]) if r["per_cycle"] else f"{r['per_second']:,.0f} /s"
+    times, floor = "–", "–"
+    if figure.best is not None:
+        factor = figure.best / r["cpu"] if r["per_cycle"] else r["tasks"] / r["cpu"] / figure.best
+        times, floor = f"{factor:,.0f}", f"{VOLCANO_TIMES} × {'holds' if factor >= VOLCANO_TIMES else 'MISSED'}"
+    elif figure.longest is not None:
+        floor = f"{seconds(figure.longest)} {'holds' if r['cpu'] <= figure.longest else 'MISSED'}"
     cpu = f"{r['cpu'] / max(r['tasks'], 1) * 1e6:,.0f} us"
-    memory = f"{r['peak_mib']:,.0f} MiB"
-    if figure is None:  # nobody else was measured, nothing was promised
-        return name, f"{r['per_second']:,.0f} /s", cpu, memory, "–", "–", "–", "–", "–"
-    if r["per_cycle"]:
-        ours, floor, reach = seconds(r["wall"]), seconds(figure.floor), seconds(figure.reach)
-        verdict = "reach" if r["wall"] <= figure.reach else "floor" if r["wall"] <= figure.floor else "missed"
-    else:
-        speed = r["per_second"]
-        ours, floor, reach = f"{speed:,.0f} /s", f"{figure.floor:,.0f} /s", f"{figure.reach:,.0f} /s"
-        verdict = "reach" if speed >= figure.reach else "floor" if speed >= figure.floor else "missed"
-    return name, ours, cpu, memory, figure.volcano, figure.kai, floor, reach, verdict
+    return name, ours, cpu, f"{r['peak_mib']:,.0f} MiB", figure.volcano, figure.kai, times, floor
 
 
 def seconds(value: float) -> str:

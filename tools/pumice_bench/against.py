@@ -28,7 +28,7 @@ class Sides:
     """Why it cannot be compared; empty if it can."""
 
     def data(self) -> dict[str, Any]:
-        """The comparison as plain data: CPU seconds, and how many times as long it takes now."""
+        """The comparison as plain data: CPU seconds, the ratio of times, the share of the speed by the best runs."""
         if self.lacking:
             return {"verdict": "lacking", "reason": self.lacking, "wrong": []}
         before, after = ([run["cpu"] for run in side] for side in (self.then, self.now))
@@ -38,6 +38,7 @@ class Sides:
             "ratio": ratio.median,
             "low": ratio.low,
             "high": ratio.high,
+            "speed": min(before) / min(after),
             "cpu": {"then": median(before), "now": median(after)},
             "peak_mib": {
                 "then": median(run["peak_mib"] for run in self.then),
