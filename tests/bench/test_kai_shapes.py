@@ -33,6 +33,8 @@ SMALL: dict[str, Callable[[], Shape]] = {
     "kai-reclaim-gangs": lambda: kai_shapes.reclaim_gangs(20),
     "kai-reclaim-full": lambda: kai_shapes.reclaim_full(6),
     "kai-consolidation": lambda: kai_shapes.consolidation(50),
+    "kai-idle": lambda: kai_shapes.idle(20),
+    "kai-steady": lambda: kai_shapes.idle(20, gangs=3, cycles=3),
 }
 
 

@@ -225,6 +225,16 @@ def consolidation_half(nodes: int = 50, jobs: int = 200) -> Shape:
     return shape
 
 
+def idle(nodes: int = 2000, gangs: int = 0, cycles: int = 6) -> Shape:
+    """A cluster of running jobs with one GPU. Each cycle brings so many jobs that find room, or nothing."""
+    each = GPUS - 1 if gangs else GPUS
+    objects = [_queue("default"), *map(node, range(nodes)), *running(nodes, each, ONE)]
+    shape = _shape("kai steady" if gangs else "kai idle", objects, [], max(gangs, 1))
+    shape.cycles = [(_alone(gangs, nodes * GPUS + c * gangs, prefix=f"c{c}-"), []) for c in range(cycles)]
+    shape.binds, shape.warm = gangs, 1
+    return shape
+
+
 KAI_SHAPES: Final[dict[str, Callable[[], Shape]]] = {
     "kai-allocate": allocate,
     "kai-reclaim-idle": reclaim_idle,
@@ -242,4 +252,6 @@ KAI_SHAPES: Final[dict[str, Callable[[], Shape]]] = {
     "kai-reclaim-gangs": reclaim_gangs,
     "kai-reclaim-full": reclaim_full,
     "kai-consolidation": consolidation,
+    "kai-idle": idle,
+    "kai-steady": lambda: idle(gangs=20),
 }
