@@ -13,9 +13,9 @@ SOURCE = Path(__file__).parents[2] / "src" / "pumice"
 MODULES = sorted((SOURCE / "kube").rglob("*.py"))
 ASKING = {
     "lease.py": "the lease decides who may write, so it cannot be written by who may",
-    "reviews.py": "a review asks a question by POST, and changes nothing",
+    "access.py": "a review asks a question by POST, and changes nothing",
     "client.py": "what everything is sent with",
-    "writes.py": "the one way",
+    "writer.py": "the one way",
     "api_client.py": "asks a running scheduler, and reads",
 }
 READS = {"GET"}

@@ -13,7 +13,6 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.framework.session.session import Session
-from pumice.history.recorder import HistoryRecorder, HistoryWriter
 from pumice.kube.admission import Admissions, Ungrouped
 from pumice.kube.backend import KubeBackend
 from pumice.kube.gangs import HALF, HalfGangs
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from pumice.answers.service import Answers
     from pumice.answers.when.forecast import Forecasts
     from pumice.answers.when.learned import Learned
+    from pumice.history.recorder import HistoryWriter
 
 log = logging.getLogger("pumice.kube")
 T = TypeVar("T")
@@ -88,6 +88,8 @@ class Service:
         self._forecasts: Forecasts | None = None
         loop.observers.append(self._ungrouped)
         if history:
+            from pumice.history.recorder import HistoryRecorder
+
             loop.observers.append(HistoryRecorder(loop.state, history))
         self._queue_made = False
         self._failing, self._failure = 0, ""
