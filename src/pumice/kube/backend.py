@@ -23,7 +23,7 @@ from pumice.kube.outbox import Outbox, Outcomes
 from pumice.kube.reflector import Outage, Reflector
 from pumice.kube.statuses import StatusWriter
 from pumice.kube.watching import Connection
-from pumice.kube.writer import ApiWriter, Editor
+from pumice.kube.writer import ApiWriter
 from pumice.model import native
 from pumice.model.api import AnyObject
 from pumice.model.events import ClusterEvent, Gone, Seen
@@ -303,11 +303,11 @@ class KubeBackend(Connection):
         def objects(kind: str) -> Mapping[str, AnyObject]:
             return self.reflectors[kind].objects if kind in self.reflectors else {}
 
-        editor = Editor(writer, where=lambda kind: self.reflectors[kind].resource)
+        writer.where = lambda kind: self.reflectors[kind].resource
         pods = self.reflectors["Pod"].versions if "Pod" in self.reflectors else None
         claims, volumes = objects("PersistentVolumeClaim"), objects("PersistentVolume")
-        devices = DeviceClaims(editor, notes, self._clock)
-        return Preparer(writer, VolumeClaims(editor, claims, volumes, objects("Node"), pods), devices)
+        devices = DeviceClaims(writer, notes, self._clock)
+        return Preparer(writer, VolumeClaims(writer, claims, volumes, objects("Node"), pods), devices)
 
     async def _work(self, stopping: asyncio.Event) -> None:
         assert self._outbox is not None

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from pumice.clock import Clock
 from pumice.kube.events import NoteWriter
-from pumice.kube.writer import ApiWriter, Change, ClaimUnusable, Editor, Object, check_claim
+from pumice.kube.writer import ApiWriter, Change, ClaimUnusable, Object, check_claim
 from pumice.model import keys
 from pumice.model.api import AnyObject, NodeSelector, PersistentVolume, PersistentVolumeClaim
 from pumice.model.codes import ReasonCode
@@ -35,8 +35,8 @@ _LONGEST_STEM: Final = 220
 class DeviceClaims:
     """Makes device claims ready for pods. When a pod is done, the cluster's claim controller frees the devices."""
 
-    def __init__(self, editor: Editor, notes: NoteWriter, clock: Clock) -> None:
-        self._editor, self._notes, self._clock = editor, notes, clock
+    def __init__(self, writer: ApiWriter, notes: NoteWriter, clock: Clock) -> None:
+        self._writer, self._notes, self._clock = writer, notes, clock
 
     async def begin(self, choice: DeviceChoice, bind: Bind) -> None:
         """Write what the claim gets, and that the pod uses it.
@@ -73,7 +73,7 @@ class DeviceClaims:
         if choice.allocation is not None:
             await self._protected(choice, protect)
         for _ in range(3):
-            found = await self._editor.edit(_KIND, choice.claim, reserve, "status")
+            found = await self._writer.edit(_KIND, choice.claim, reserve, "status")
             if any(user.get("uid") == bind.uid for user in _status(found)[1]):
                 return
         raise ClaimUnusable(f"{_KIND} {choice.claim}: it does not keep what is written")
@@ -90,13 +90,13 @@ class DeviceClaims:
             meta = {"annotations": {keys.EXTENDED_RESOURCE_CLAIM: "true"}, "ownerReferences": [owner]}
             spec = {"devices": {"requests": made.requests}}
             claim = _claim_for(bind)
-            found = await self._editor.create(_KIND, claim, {"metadata": meta, "spec": spec})
+            found = await self._writer.ensure(_KIND, claim, {"metadata": meta, "spec": spec})
             if all(o.get("uid") != bind.uid for o in found["metadata"].get("ownerReferences") or ()):
                 raise ClaimUnusable(f"{_KIND} {claim}: it belongs to another pod")
             choice = structs.replace(choice, claim=claim, uid=found["metadata"]["uid"])
         told = {"requestMappings": made.mappings, "resourceClaimName": choice.claim.partition("/")[2]}
         named = {"status": {"extendedResourceClaimStatus": told}}
-        await self._editor.edit("Pod", bind.pod, _of_pod(bind, named), "status")
+        await self._writer.edit("Pod", bind.pod, _of_pod(bind, named), "status")
         return choice
 
     async def _protected(self, choice: DeviceChoice, protect: Change) -> None:
@@ -106,7 +106,7 @@ class DeviceClaims:
         they were sent with spaces, it sees a change of the spec. It takes the status all the same.
         """
         try:
-            await self._editor.edit(_KIND, choice.claim, protect)
+            await self._writer.edit(_KIND, choice.claim, protect)
         except ClaimUnusable as exc:
             if not exc.invalid:
                 raise
@@ -133,8 +133,8 @@ class DeviceClaims:
             if choice.made is not None:
                 key = key if choice.uid else _claim_for(bind)
                 unnamed = {"status": {"extendedResourceClaimStatus": None}}
-                await self._editor.edit("Pod", bind.pod, _of_pod(bind, unnamed), "status")
-            await self._editor.edit(_KIND, key, release, "status")
+                await self._writer.edit("Pod", bind.pod, _of_pod(bind, unnamed), "status")
+            await self._writer.edit(_KIND, key, release, "status")
         except ClaimUnusable as exc:
             log.warning("the devices of claim %s are not given back: %s", choice.claim, exc)
 
@@ -186,13 +186,13 @@ class VolumeClaims:
 
     def __init__(
         self,
-        editor: Editor,
+        writer: ApiWriter,
         claims: Mapping[str, AnyObject],
         volumes: Mapping[str, AnyObject],
         nodes: Mapping[str, AnyObject],
         pods: Container[str] | None = None,
     ) -> None:
-        self._editor, self._claims, self._volumes, self._nodes, self._pods = editor, claims, volumes, nodes, pods
+        self._writer, self._claims, self._volumes, self._nodes, self._pods = writer, claims, volumes, nodes, pods
         self._users: dict[str, set[str]] = {}
         """Claim -> the pods that wait for it, or whose bind is under way."""
         self._written: dict[str, VolumeChoice] = {}
@@ -235,9 +235,9 @@ class VolumeClaims:
             return {"spec": {"claimRef": ours}, **note}
 
         if choice.volume:
-            found = await self._editor.edit("PersistentVolume", choice.volume, reserve)
+            found = await self._writer.edit("PersistentVolume", choice.volume, reserve)
         else:
-            found = await self._editor.edit(_PVC, choice.claim, select)
+            found = await self._writer.edit(_PVC, choice.claim, select)
         return _version(found["metadata"].get("resourceVersion"))
 
     async def bound(self, choice: VolumeChoice, bind: Bind, version: int) -> None:
@@ -310,9 +310,9 @@ class VolumeClaims:
 
         try:
             if written.volume:
-                await self._editor.edit("PersistentVolume", written.volume, give_back)
+                await self._writer.edit("PersistentVolume", written.volume, give_back)
             else:
-                await self._editor.edit(_PVC, written.claim, deselect)
+                await self._writer.edit(_PVC, written.claim, deselect)
         except ClaimUnusable as exc:
             log.warning("what was chosen for claim %s is not taken back: %s", written.claim, exc)
 

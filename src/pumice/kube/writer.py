@@ -120,8 +120,12 @@ class ApiWriter:
     itself is not *patient*: it is reported at once.
     """
 
-    def __init__(self, client: KubeClient, left: TimeLeft, *, patient: bool = True) -> None:
+    def __init__(self, client: KubeClient, left: TimeLeft, *, patient: bool = True, at_once: int = 32) -> None:
+        """*at_once*: how many objects are written at the same time; binds and evictions have limits of their own."""
         self._client, self._left, self._patient = client, left, patient
+        self._flying = asyncio.Semaphore(at_once)
+        self.where: Callable[[str], Resource] = RESOURCES.__getitem__
+        """Tells where the server keeps a kind."""
         self._pods = RESOURCES["Pod"]
         self._places = StatusPlaces(client)
         self._silent = False
@@ -234,6 +238,109 @@ class ApiWriter:
             self.refusals.tell(str(answer), name)
             self.refused(what)
         return not isinstance(answer, ApiRefused)
+
+    # -- objects, some at once ---------------------------------------------------------------------------------------
+    async def read_object(self, resource: Resource, key: str) -> dict[str, Any] | None:
+        """An object as it is now; None if there is none, or we may not see it."""
+        try:
+            answer = await self.read(resource.path(key))
+        except ApiRefused as no:
+            if no.code == 403:
+                return None
+            raise
+        found: dict[str, Any] | None = msgspec.json.decode(answer) if answer is not None else None
+        return found
+
+    async def create_object(self, resource: Resource, namespace: str, body: dict[str, Any]) -> bytes | None:
+        """Create an object; None if one of its name is there already."""
+        return await self._sent("POST", resource.path(f"{namespace}/").rstrip("/"), body, but=(409,))
+
+    async def replace_status(self, resource: Resource, key: str, body: dict[str, Any]) -> bytes | None:
+        """Write a status; None if the object changed in between, or is gone: then it will be looked at again."""
+        return await self._sent("PUT", resource.path(key, "status"), body, but=(404, 409))
+
+    async def merge_status(self, resource: Resource, key: str, body: dict[str, Any]) -> bytes | None:
+        """Change a status by a merge patch; None if the object is gone."""
+        async with self._flying:
+            return _wanted(await self.send_status(resource, key, body), but=(404, 409))
+
+    async def merge(self, resource: Resource, key: str, body: dict[str, Any]) -> bytes | None:
+        """Change an object by a merge patch; None if it is gone or another one than meant."""
+        try:
+            return await self._sent("PATCH", resource.path(key), body, MERGE, but=(404, 409))
+        except ApiRefused as no:
+            if no.code == 422 and "metadata.uid" in str(no):  # a uid in a patch is a value that cannot change
+                return None
+            raise
+
+    async def delete(self, resource: Resource, key: str, uid: str) -> None:
+        """Delete an object of this uid; what it owns is collected by the cluster."""
+        body: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
+        body["propagationPolicy"] = "Background"
+        await self._sent("DELETE", resource.path(key), body, but=(404, 409))
+
+    async def _sent(
+        self, method: str, path: str, body: dict[str, Any], content: str = "application/json", *, but: Container[int]
+    ) -> bytes | None:
+        async with self._flying:
+            return _wanted(await self.send(method, path, body, content), but)
+
+    async def edit(self, kind: str, key: str, change: Change, sub: str = "") -> Object:
+        """Bring an object, or its subresource *sub*, to where *change* wants it; returns it as it is then.
+
+        :raises Unprepared: it is gone, the server refuses, or *change* raised this.
+        """
+        backoff = Backoff(0.02, 1.0)
+        resource = self.where(kind)
+        for _ in range(_TRIES):
+            async with self._flying:
+                found = await self._claim(kind, key, resource)
+                patch = change(found)
+                if patch is None:
+                    return found
+                meta = found["metadata"]
+                patch["metadata"] = {
+                    **patch.get("metadata", {}),
+                    "resourceVersion": meta.get("resourceVersion"),
+                    "uid": meta.get("uid"),
+                }
+                answer = await self.send("PATCH", resource.path(key, sub), patch, MERGE)
+            if not isinstance(answer, ApiRefused):
+                changed: Object = msgspec.json.decode(answer)
+                return changed
+            if answer.code != 409:
+                raise ClaimUnusable(str(answer), invalid=answer.code == 422)
+            await asyncio.sleep(backoff.again())
+        raise ClaimUnusable(f"{kind} {key}: it changed {_TRIES} times while we wrote it")
+
+    async def ensure(self, kind: str, key: str, body: Object) -> Object:
+        """Create an object, and return it; one that has its name already is returned as it is.
+
+        :raises ClaimUnusable: the server refuses.
+        """
+        resource = self.where(kind)
+        namespace, _, name = key.rpartition("/")
+        body["metadata"] |= {"name": name, "namespace": namespace}
+        group = resource.prefix.removeprefix("/apis/").removeprefix("/api/")
+        body |= {"apiVersion": group, "kind": resource.kind}
+        async with self._flying:
+            answer = await self.send("POST", resource.path(key).rpartition("/")[0], body)
+            if isinstance(answer, ApiRefused) and answer.code == 409:
+                return await self._claim(kind, key, resource)
+        if isinstance(answer, ApiRefused):
+            raise ClaimUnusable(str(answer))
+        made: Object = msgspec.json.decode(answer)
+        return made
+
+    async def _claim(self, kind: str, key: str, resource: Resource) -> Object:
+        try:
+            data = await self.read(resource.path(key))
+        except ApiRefused as no:
+            raise ClaimUnusable(str(no)) from no
+        if data is None:
+            raise ClaimUnusable(f"{kind} {key}: it is gone")
+        found: Object = msgspec.json.decode(data)
+        return found
 
     # -- pods ---------------------------------------------------------------------------------------------------------
 
@@ -366,73 +473,6 @@ def check_claim(kind: str, claim: Object, key: str, uid: str) -> None:
         raise ClaimUnusable(f"{kind} {key}: it is being deleted")
 
 
-class Editor:
-    """Edits single objects, some at once. *where* tells where the server keeps a kind."""
-
-    def __init__(
-        self, writer: ApiWriter, *, in_flight: int = 32, where: Callable[[str], Resource] = RESOURCES.__getitem__
-    ) -> None:
-        self._writer, self._where = writer, where
-        self._flying = asyncio.Semaphore(in_flight)
-
-    async def edit(self, kind: str, key: str, change: Change, sub: str = "") -> Object:
-        """Bring an object, or its subresource *sub*, to where *change* wants it; returns it as it is then.
-
-        :raises Unprepared: it is gone, the server refuses, or *change* raised this.
-        """
-        backoff = Backoff(0.02, 1.0)
-        resource = self._where(kind)
-        for _ in range(_TRIES):
-            async with self._flying:
-                found = await self._read(kind, key, resource)
-                patch = change(found)
-                if patch is None:
-                    return found
-                meta = found["metadata"]
-                patch["metadata"] = {
-                    **patch.get("metadata", {}),
-                    "resourceVersion": meta.get("resourceVersion"),
-                    "uid": meta.get("uid"),
-                }
-                answer = await self._writer.send("PATCH", resource.path(key, sub), patch, MERGE)
-            if not isinstance(answer, ApiRefused):
-                changed: Object = msgspec.json.decode(answer)
-                return changed
-            if answer.code != 409:
-                raise ClaimUnusable(str(answer), invalid=answer.code == 422)
-            await asyncio.sleep(backoff.again())
-        raise ClaimUnusable(f"{kind} {key}: it changed {_TRIES} times while we wrote it")
-
-    async def create(self, kind: str, key: str, body: Object) -> Object:
-        """Create an object, and return it; one that has its name already is returned as it is.
-
-        :raises ClaimUnusable: the server refuses.
-        """
-        resource = self._where(kind)
-        namespace, _, name = key.rpartition("/")
-        body["metadata"] |= {"name": name, "namespace": namespace}
-        group = resource.prefix.removeprefix("/apis/").removeprefix("/api/")
-        body |= {"apiVersion": group, "kind": resource.kind}
-        async with self._flying:
-            answer = await self._writer.send("POST", resource.path(key).rpartition("/")[0], body)
-            if isinstance(answer, ApiRefused) and answer.code == 409:
-                return await self._read(kind, key, resource)
-        if isinstance(answer, ApiRefused):
-            raise ClaimUnusable(str(answer))
-        made: Object = msgspec.json.decode(answer)
-        return made
-
-    async def _read(self, kind: str, key: str, resource: Resource) -> Object:
-        try:
-            data = await self._writer.read(resource.path(key))
-        except ApiRefused as no:
-            raise ClaimUnusable(str(no)) from no
-        if data is None:
-            raise ClaimUnusable(f"{kind} {key}: it is gone")
-        found: Object = msgspec.json.decode(data)
-        return found
-
-
 AT_ONCE = 16
 """Requests under way at once."""
 
@@ -442,59 +482,6 @@ async def all_of(requests: Iterable[Coroutine[Any, Any, object]]) -> None:
     for outcome in await asyncio.gather(*requests, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome
-
-
-class Hand:
-    """Single requests. A refusal by the server is raised, unless the wanted state is there anyway."""
-
-    def __init__(self, writer: ApiWriter) -> None:
-        self._writer = writer
-        self._gate = asyncio.Semaphore(AT_ONCE)
-
-    async def read(self, resource: Resource, key: str) -> dict[str, Any] | None:
-        """An object as it is now; None if there is none, or we may not see it."""
-        try:
-            answer = await self._writer.read(resource.path(key))
-        except ApiRefused as no:
-            if no.code == 403:
-                return None
-            raise
-        found: dict[str, Any] | None = msgspec.json.decode(answer) if answer is not None else None
-        return found
-
-    async def create(self, resource: Resource, namespace: str, body: dict[str, Any]) -> bytes | None:
-        """Create an object; None if one of its name is there already."""
-        return await self._sent("POST", resource.path(f"{namespace}/").rstrip("/"), body, but=(409,))
-
-    async def replace_status(self, resource: Resource, key: str, body: dict[str, Any]) -> bytes | None:
-        """Write a status; None if the object changed in between, or is gone: then it will be looked at again."""
-        return await self._sent("PUT", resource.path(key, "status"), body, but=(404, 409))
-
-    async def patch_status(self, resource: Resource, key: str, body: dict[str, Any]) -> bytes | None:
-        """Change a status by a merge patch; None if the object is gone."""
-        async with self._gate:
-            return _wanted(await self._writer.send_status(resource, key, body), but=(404, 409))
-
-    async def patch(self, resource: Resource, key: str, body: dict[str, Any]) -> bytes | None:
-        """Change an object by a merge patch; None if it is gone or another one than meant."""
-        try:
-            return await self._sent("PATCH", resource.path(key), body, MERGE, but=(404, 409))
-        except ApiRefused as no:
-            if no.code == 422 and "metadata.uid" in str(no):  # a uid in a patch is a value that cannot change
-                return None
-            raise
-
-    async def delete(self, resource: Resource, key: str, uid: str) -> None:
-        """Delete an object of this uid; what it owns is collected by the cluster."""
-        body: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
-        body["propagationPolicy"] = "Background"
-        await self._sent("DELETE", resource.path(key), body, but=(404, 409))
-
-    async def _sent(
-        self, method: str, path: str, body: dict[str, Any], content: str = "application/json", *, but: Container[int]
-    ) -> bytes | None:
-        async with self._gate:
-            return _wanted(await self._writer.send(method, path, body, content), but)
 
 
 def _wanted(answer: bytes | ApiRefused, but: Container[int]) -> bytes | None:

@@ -17,7 +17,7 @@ from pumice.clock import ManualClock
 from pumice.kube.controllers.jobs import JobReconciler
 from pumice.kube.controllers.store import Store, VcJob
 from pumice.kube.errors import ApiRefused, NotSent
-from pumice.kube.writer import ApiWriter, Hand
+from pumice.kube.writer import ApiWriter
 from pumice.model.api import AnyObject, Condition
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
@@ -43,7 +43,7 @@ class Bench:
         self.store = Store()
         self.notes: list[Note] = []
         self.clock = ManualClock(1_700_000_000.0)
-        hand = Hand(ApiWriter(client, lambda: self.left, patient=False))
+        hand = ApiWriter(client, lambda: self.left, patient=False)
         self.jobs = JobReconciler(
             self.store, hand, lambda note, _: self.notes.append(note), self.clock, scheduler="pumice"
         )

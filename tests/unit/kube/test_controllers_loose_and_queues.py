@@ -18,7 +18,7 @@ from pumice.kube.controllers.pod_groups import LoosePodController
 from pumice.kube.controllers.queues import QueueController
 from pumice.kube.controllers.store import Store
 from pumice.kube.errors import ApiRefused
-from pumice.kube.writer import ApiWriter, Hand
+from pumice.kube.writer import ApiWriter
 from pumice.model.api import PodGroup
 from pumice.model.intents import Note
 
@@ -27,7 +27,7 @@ OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "sweep", "uid": "u-swe
 
 
 class Bench:
-    def __init__(self, api: ScriptedApi, hand: Hand) -> None:
+    def __init__(self, api: ScriptedApi, hand: ApiWriter) -> None:
         self.api = api
         self.store = Store()
         self.notes: list[Note] = []
@@ -40,7 +40,7 @@ class Bench:
 def bench(tmp_path: Path, body: Callable[[Bench], Awaitable[None]]) -> None:
     async def run() -> None:
         async with serving(tmp_path) as (api, client):
-            await body(Bench(api, Hand(ApiWriter(client, lambda: 100.0, patient=False))))
+            await body(Bench(api, ApiWriter(client, lambda: 100.0, patient=False)))
 
     asyncio.run(run())
 

@@ -21,7 +21,7 @@ from pumice.kube.outbox import Outbox
 from pumice.kube.reflector import Reflector
 from pumice.kube.statuses import StatusWriter
 from pumice.kube.watching import Inbox
-from pumice.kube.writer import ApiWriter, Editor
+from pumice.kube.writer import ApiWriter
 from pumice.model.api import AnyObject, decode
 from pumice.model.events import BindFailed, ClusterEvent
 from pumice.model.intents import Bind, Choice, DeviceChoice, MadeClaim, VolumeChoice
@@ -119,10 +119,9 @@ async def working(tmp_path: Path) -> AsyncIterator[World]:
     async with serving(tmp_path) as (api, client):
         world = World(api)
         writer = ApiWriter(client, lambda: world.left)
-        editor = Editor(writer)
         seen = world.seen
         volumes = VolumeClaims(
-            editor, seen["PersistentVolumeClaim"], seen["PersistentVolume"], seen["Node"], world.pods
+            writer, seen["PersistentVolumeClaim"], seen["PersistentVolume"], seen["Node"], world.pods
         )
         clock = ManualClock(1_700_000_000)
         notes = NoteWriter(writer, clock, "pumice")
@@ -131,7 +130,7 @@ async def working(tmp_path: Path) -> AsyncIterator[World]:
             StatusWriter(writer, {}, clock),
             notes,
             world.events.extend,
-            preparer=Preparer(writer, volumes, DeviceClaims(editor, notes, clock)),
+            preparer=Preparer(writer, volumes, DeviceClaims(writer, notes, clock)),
         )
         task = asyncio.create_task(box.run())
         try:

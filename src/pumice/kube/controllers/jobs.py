@@ -16,7 +16,7 @@ from pumice.kube.controllers.store import BATCH, COMMANDS, GROUPS, JOBS, PODS, C
 from pumice.kube.controllers.work import WorkQueue
 from pumice.kube.errors import ApiRefused
 from pumice.kube.kinds import DECODERS, Resource
-from pumice.kube.writer import Hand, all_of
+from pumice.kube.writer import ApiWriter, all_of
 from pumice.model.api import AnyObject, PodGroup
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
@@ -130,8 +130,8 @@ _RESOURCES = {
 class JobServices:
     """Sees that what the job plugin ``svc`` promises is there. It goes with the job."""
 
-    def __init__(self, hand: Hand, complain: Callable[[VcJob, str], None]) -> None:
-        self._hand, self._complain = hand, complain
+    def __init__(self, writer: ApiWriter, complain: Callable[[VcJob, str], None]) -> None:
+        self._writer, self._complain = writer, complain
         self._seen: dict[str, int] = {}
         """Job's uid -> the generation of its spec for which everything is there."""
 
@@ -143,11 +143,11 @@ class JobServices:
         hosts = map_name(meta.name, meta.uid, meta.generation)
         for kind, body in service_bodies(meta.name, meta.namespace, job.spec, roles, hosts).items():
             body["metadata"] |= {"namespace": meta.namespace, "ownerReferences": [owner_of(job)]}
-            made = await self._hand.create(_RESOURCES[kind], meta.namespace, body)
+            made = await self._writer.create_object(_RESOURCES[kind], meta.namespace, body)
             if made is not None or kind == "ConfigMap":  # nobody else has a map of that name
                 continue
             key = f"{meta.namespace}/{body['metadata']['name']}"
-            there = (await self._hand.read(_RESOURCES[kind], key) or {}).get("metadata") or {}
+            there = (await self._writer.read_object(_RESOURCES[kind], key) or {}).get("metadata") or {}
             if all(owner.get("uid") != meta.uid for owner in there.get("ownerReferences") or ()):
                 self._complain(job, f"{kind} {key} exists and is not of this job")
         self._seen[meta.uid] = meta.generation
@@ -166,8 +166,8 @@ Say = Callable[[Note, str], None]
 class JobReconciler:
     """Brings vcjobs forward. Its memory is their status; here is only what the watches have not shown yet."""
 
-    def __init__(self, store: Store, hand: Hand, say: Say, clock: Clock, *, scheduler: str) -> None:
-        self._store, self._hand, self._say, self._clock, self._scheduler = store, hand, say, clock, scheduler
+    def __init__(self, store: Store, writer: ApiWriter, say: Say, clock: Clock, *, scheduler: str) -> None:
+        self._store, self._writer, self._say, self._clock, self._scheduler = store, writer, say, clock, scheduler
         self._removed: set[str] = set()
         """UIDs of pods that we deleted and that are still to be seen."""
         self._noticed: set[str] = set()
@@ -178,7 +178,7 @@ class JobReconciler:
         """UIDs of commands that were carried out and are still to be seen."""
         self._told: set[str] = set()
         """UIDs of jobs that were told what is not supported."""
-        self._services = JobServices(hand, lambda job, text: self._note(job, ReasonCode.PLUGIN_ERROR, text))
+        self._services = JobServices(writer, lambda job, text: self._note(job, ReasonCode.PLUGIN_ERROR, text))
         self.queue = WorkQueue("job", self.look)
         store.listen(self._changed)
 
@@ -224,7 +224,7 @@ class JobReconciler:
         if job is None:
             namespace, _, name = key.partition("/")
             for late in self._store.commands_for("Job", name, namespace):
-                await self._hand.delete(COMMANDS, late.key, late.metadata.uid)
+                await self._writer.delete(COMMANDS, late.key, late.metadata.uid)
         if job is None or job.metadata.deletion_timestamp is not None:
             return
         wrong = [*problems_of(job.metadata.name, job.spec), *blocks_of(job.spec)]
@@ -247,7 +247,7 @@ class JobReconciler:
         await self._carry_out(job, plan)
         if command is not None:
             self._obeyed.add(command.metadata.uid)
-            await self._hand.delete(COMMANDS, command.key, command.metadata.uid)
+            await self._writer.delete(COMMANDS, command.key, command.metadata.uid)
         if plan.phase in FINISHED and plan.phase == phase_of(job):
             await self._expire(job)
 
@@ -292,7 +292,7 @@ class JobReconciler:
             return None
         if phase_of(job) in GROUPLESS:
             if group is not None:
-                await self._hand.delete(GROUPS, group.key, group.metadata.uid)
+                await self._writer.delete(GROUPS, group.key, group.metadata.uid)
             return None
         try:
             wanted = group_of(job, roles, minimum, self._store.priority)
@@ -300,9 +300,9 @@ class JobReconciler:
             self._note(job, ReasonCode.POD_GROUP_ERROR, str(exc))
             return group
         if group is not None:
-            await mend_group(self._hand, wanted, group)
+            await mend_group(self._writer, wanted, group)
         else:
-            answer = await create_group(self._hand, wanted, [owner_of(job)])
+            answer = await create_group(self._writer, wanted, [owner_of(job)])
             if answer is not None:
                 self._store.take(DECODERS["PodGroup"].decode(answer))
         return group
@@ -318,7 +318,7 @@ class JobReconciler:
         return await self._replace(job, status_body(job, status))
 
     async def _replace(self, job: VcJob, body: dict[str, object]) -> bool:
-        answer = await self._hand.replace_status(JOBS, job.key, body)
+        answer = await self._writer.replace_status(JOBS, job.key, body)
         if answer is None:
             self.queue.add(job.key, 1.0)
             return False
@@ -340,7 +340,7 @@ class JobReconciler:
         key = f"{job.metadata.namespace}/{pod.name}"
         self._removed.add(pod.uid)
         try:
-            await self._hand.delete(PODS, key, pod.uid)
+            await self._writer.delete(PODS, key, pod.uid)
         except Exception:
             self._removed.discard(pod.uid)
             raise
@@ -360,12 +360,12 @@ class JobReconciler:
             scheduler=self._scheduler,
         )
         body["metadata"]["ownerReferences"] = [owner_of(job)]
-        answer = await self._hand.create(PODS, meta.namespace, body)
+        answer = await self._writer.create_object(PODS, meta.namespace, body)
         if answer is not None:
             self._store.take(DECODERS[OwnedPod.kind_name].decode(answer))
             return
         name = body["metadata"]["name"]
-        there = await self._hand.read(PODS, f"{meta.namespace}/{name}")
+        there = await self._writer.read_object(PODS, f"{meta.namespace}/{name}")
         owners = ((there or {}).get("metadata") or {}).get("ownerReferences") or ()
         if there is not None and all(owner.get("uid") != meta.uid for owner in owners):
             self._note(job, ReasonCode.FAILED_CREATE, f"pod {name} exists and is not of this job")
@@ -381,7 +381,7 @@ class JobReconciler:
         if left > 0:
             self.queue.add(job.key, left + 0.05)
         else:
-            await self._hand.delete(JOBS, job.key, job.metadata.uid)
+            await self._writer.delete(JOBS, job.key, job.metadata.uid)
 
     # -- saying -----------------------------------------------------------------------------------------------------
     async def _refuse(self, job: VcJob, wrong: list[str]) -> None:

@@ -12,7 +12,7 @@ from pumice.errors import InvalidInput
 from pumice.kube.controllers.store import GROUPS, PODS, OwnedPod, Owner, Store, VcJob
 from pumice.kube.controllers.work import WorkQueue
 from pumice.kube.kinds import Resource
-from pumice.kube.writer import Hand, all_of
+from pumice.kube.writer import ApiWriter, all_of
 from pumice.model.api import AnyObject, Metadata, NetworkTopology, PodGroup, ResourceList, to_data
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
@@ -61,22 +61,22 @@ def give_names_back() -> None:
         give_back()
 
 
-async def create_group(hand: Hand, group: PodGroup, owners: Sequence[dict[str, Any]]) -> bytes | None:
+async def create_group(writer: ApiWriter, group: PodGroup, owners: Sequence[dict[str, Any]]) -> bytes | None:
     """Create a PodGroup; None if there is one of its name."""
     data = to_data(group)
     data.pop("status", None)
     data["metadata"]["ownerReferences"] = list(owners)
     data["spec"].setdefault("minMember", group.spec.min_member)
     body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", **data}
-    return await hand.create(GROUPS, group.metadata.namespace, body)
+    return await writer.create_object(GROUPS, group.metadata.namespace, body)
 
 
-async def mend_group(hand: Hand, wanted: PodGroup, known: PodGroup) -> None:
+async def mend_group(writer: ApiWriter, wanted: PodGroup, known: PodGroup) -> None:
     """Bring a PodGroup up to date with its job; what others wrote into it stays."""
     patch = changes(wanted, known)
     if patch:
         patch.setdefault("metadata", {})["uid"] = known.metadata.uid
-        await hand.patch(GROUPS, known.key, patch)
+        await writer.merge(GROUPS, known.key, patch)
 
 
 def changes(wanted: PodGroup, known: PodGroup) -> dict[str, Any]:
@@ -129,9 +129,9 @@ class LoosePodController:
     """Puts pods of our scheduler that nobody grouped into PodGroups, one for all pods of an owner."""
 
     def __init__(
-        self, store: Store, hand: Hand, say: Callable[[Note, str], None], *, schedulers: frozenset[str]
+        self, store: Store, writer: ApiWriter, say: Callable[[Note, str], None], *, schedulers: frozenset[str]
     ) -> None:
-        self._store, self._hand, self._say, self._schedulers = store, hand, say, schedulers
+        self._store, self._writer, self._say, self._schedulers = store, writer, say, schedulers
         self._empty: dict[str, float] = {}
         """PodGroups without pods, and since when on the loop's clock."""
         self.queue = WorkQueue("podgroup", self.look)
@@ -170,7 +170,7 @@ class LoosePodController:
         loose = [pod for pod in ours if not pod.grouped]
         note = {GROUP_ANNOTATION: key.partition("/")[2]}
         await all_of(
-            self._hand.patch(PODS, pod.key, {"metadata": {"uid": pod.metadata.uid, "annotations": note}})
+            self._writer.merge(PODS, pod.key, {"metadata": {"uid": pod.metadata.uid, "annotations": note}})
             for pod in loose
         )
 
@@ -181,7 +181,7 @@ class LoosePodController:
         if left > 0:
             self.queue.add(group.key, left)
             return
-        await self._hand.delete(GROUPS, group.key, group.metadata.uid)
+        await self._writer.delete(GROUPS, group.key, group.metadata.uid)
         self._empty.pop(group.key, None)
 
     async def _make(self, pod: OwnedPod) -> None:
@@ -191,7 +191,7 @@ class LoosePodController:
         group, problem = own_group(meta, pod.spec, pod.own_group, above, namespace)
         if problem:
             self._say(Note("Pod", pod.key, "Warning", ReasonCode.POD_GROUP_ERROR, problem), meta.uid)
-        await create_group(self._hand, group, _owners(pod))
+        await create_group(self._writer, group, _owners(pod))
 
     async def _inherited(self, pod: OwnedPod) -> dict[str, str]:
         """The annotations of whoever owns the pod; the first owner's word counts."""
@@ -199,7 +199,7 @@ class LoosePodController:
         for owner in pod.metadata.owner_references or ():
             resource = _OWNERS.get((owner.api_version, owner.kind))
             if resource is not None:
-                found = await self._hand.read(resource, f"{pod.metadata.namespace}/{owner.name}")
+                found = await self._writer.read_object(resource, f"{pod.metadata.namespace}/{owner.name}")
                 said = {**(((found or {}).get("metadata") or {}).get("annotations") or {}), **said}
         return said
 

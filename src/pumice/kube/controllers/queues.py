@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pumice.kube.controllers.store import COMMANDS, QUEUES, Command, FollowedQueue, Store
 from pumice.kube.controllers.work import WorkQueue
 from pumice.kube.kinds import DECODERS
-from pumice.kube.writer import Hand
+from pumice.kube.writer import ApiWriter
 from pumice.model import keys
 from pumice.model.api import AnyObject, PodGroup
 from pumice.model.codes import ReasonCode
@@ -132,9 +132,9 @@ GATHER = 0.5
 class QueueController:
     """Keeps ``status.state`` and the counters of queues. The scheduler writes the amounts that they hold."""
 
-    def __init__(self, store: Store, hand: Hand, say: Callable[[Note, str], None], namespace: str) -> None:
+    def __init__(self, store: Store, writer: ApiWriter, say: Callable[[Note, str], None], namespace: str) -> None:
         """*namespace*: where queues are commanded. A queue is of no namespace, and tenants may command in theirs."""
-        self._store, self._hand, self._say, self._namespace = store, hand, say, namespace
+        self._store, self._writer, self._say, self._namespace = store, writer, say, namespace
         self._obeyed: set[str] = set()
         """UIDs of commands that were carried out and are still to be seen."""
         self.queue = WorkQueue("queue", self.look)
@@ -168,7 +168,7 @@ class QueueController:
         queue = self._store.queue(name)
         if queue is None:
             for late in self._store.commands_for("Queue", name, self._namespace):
-                await self._hand.delete(COMMANDS, late.key, late.metadata.uid)
+                await self._writer.delete(COMMANDS, late.key, late.metadata.uid)
         if queue is None or queue.metadata.deletion_timestamp is not None:
             return
         command = self._command(queue)
@@ -176,16 +176,16 @@ class QueueController:
         for kind, reason, message in plan.says:
             self._say(Note("Queue", queue.key, kind, reason, message), queue.metadata.uid)
         if plan.mark:
-            await self._hand.patch(QUEUES, name, _marked(queue, "true"))
+            await self._writer.merge(QUEUES, name, _marked(queue, "true"))
         if plan.status:
-            answer = await self._hand.patch_status(QUEUES, name, {"status": plan.status})
+            answer = await self._writer.merge_status(QUEUES, name, {"status": plan.status})
             if answer is not None:
                 self._store.take(DECODERS[FollowedQueue.kind_name].decode(answer))
         if plan.unmark:
-            await self._hand.patch(QUEUES, name, _marked(queue, None))
+            await self._writer.merge(QUEUES, name, _marked(queue, None))
         if command is not None:
             self._obeyed.add(command.metadata.uid)
-            await self._hand.delete(COMMANDS, command.key, command.metadata.uid)
+            await self._writer.delete(COMMANDS, command.key, command.metadata.uid)
 
     def _seen(self, queue: FollowedQueue) -> QueueSeen:
         name = queue.metadata.name

@@ -32,7 +32,7 @@ from pumice.kube.credentials import Credentials
 from pumice.kube.events import NoteWriter
 from pumice.kube.lease import Election, Elector
 from pumice.kube.reflector import Outage, Reflector
-from pumice.kube.writer import AT_ONCE, ApiWriter, Hand
+from pumice.kube.writer import AT_ONCE, ApiWriter
 from pumice.model.api import AnyObject
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each that nobody asked for
@@ -193,18 +193,18 @@ class Controllers:
         self.metrics.leading(True)
         followed = [r for r in FOLLOWED if r is not JOBS or "job" in self._settings.enabled]
         store = self._store = Store(followed)
-        hand = Hand(ApiWriter(client, left, patient=False))
+        writer = ApiWriter(client, left, patient=False, at_once=AT_ONCE)
         notes = NoteWriter(ApiWriter(client, left), self._clock, "pumice-controllers", also=[JOBS])
         enabled, names = self._settings.enabled, self._settings.schedulers
         queues: list[WorkQueue] = []
         loose: LoosePodController | None = None
         if "queue" in enabled:
-            queues.append(QueueController(store, hand, notes.put, self._settings.namespace).queue)
+            queues.append(QueueController(store, writer, notes.put, self._settings.namespace).queue)
         if "podgroup" in enabled:
-            loose = LoosePodController(store, hand, notes.put, schedulers=frozenset(names))
+            loose = LoosePodController(store, writer, notes.put, schedulers=frozenset(names))
             queues.append(loose.queue)
         if "job" in enabled:
-            queues.append(JobReconciler(store, hand, notes.put, self._clock, scheduler=names[0]).queue)
+            queues.append(JobReconciler(store, writer, notes.put, self._clock, scheduler=names[0]).queue)
 
         def accept(obj: AnyObject) -> bool:
             return isinstance(obj, OwnedPod) and (obj.job is not None or (loose is not None and loose.follows(obj)))
