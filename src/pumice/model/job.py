@@ -334,9 +334,14 @@ class Job(TaskGroup):
         """Every policy has enough sub-jobs with all the pods that they need; *half*: whether they have them or not."""
         return self._policies(lambda sj: half or sj.valid_count >= sj.min_available)
 
-    def sub_jobs_ready(self) -> bool:
-        """Every policy has enough ready sub-jobs."""
-        return self._policies(lambda sj: sj.is_ready)
+    def sub_jobs_ready(self, unplaceable: Mapping[str, int] | None = None) -> bool:
+        """Every policy has enough ready sub-jobs; waiting best-effort tasks count as placed, but for so many by UID."""
+        if not unplaceable:
+            return self._policies(lambda sj: sj.is_ready)
+        less = unplaceable
+        return self._policies(
+            lambda sj: sj.ready_count + sj.pending_best_effort_count - less.get(sj.uid, 0) >= sj.min_available
+        )
 
     def sub_jobs_pipelined(self) -> bool:
         """Every policy has enough sub-jobs that are ready or wait for promised room."""

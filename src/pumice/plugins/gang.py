@@ -63,7 +63,8 @@ class Gang(Plugin):
             return reject(f"{job.ready_count} of {job.min_available} required tasks have a place")
         if job.role_minimums and not job.roles_ready(Counter(t.role for t in unplaceable) if unplaceable else None):
             return reject("a role has fewer tasks with a place than its minimum")
-        if job.policies and not job.sub_jobs_ready():
+        parts = Counter(t.sub_job.uid for t in unplaceable if t.sub_job is not None) if unplaceable else None
+        if job.policies and not job.sub_jobs_ready(parts):
             return reject("too few sub-groups have a place")
         return True
 
