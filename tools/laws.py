@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 TESTS = ("tests/property/test_laws_of_scheduling.py", "tests/property/test_attachments_are_kept.py")
-LAWS = 6
+LAWS = 7
 """Each is tried on as many clusters; a test compares the number with the files."""
 PIECE = 500
 

@@ -47,15 +47,21 @@ def job_of(pod: str) -> str:
 class Story:
     """One drawn cluster under one policy; what is decided is carried out, and evicted pods may come back."""
 
-    def __init__(self, draw: WorldDraw, policy: Policy, *, compat: str | None = None, recreate: bool = False) -> None:
+    def __init__(
+        self, draw: WorldDraw, policy: Policy, *, compat: str | None = None, recreate: bool = False, grace: int = 0
+    ) -> None:
+        """*grace*: so many cycles see an evicted pod terminating before it is gone."""
         self.draw, self.policy, self.compat = draw, policy, compat
         self.drawn: Drawn = made(draw, tree=policy.tree)
         self.assembly = assembly_of(policy, compat)
-        self.world, self.state, self.runtime = World(recreate=recreate), ClusterState(), Runtime()
+        self.world, self.state, self.runtime = World(recreate=recreate, grace=grace), ClusterState(), Runtime()
         for obj in self.drawn.objects:
             self.tell(self.world.put(obj))
         self.owed: dict[str, str] = {}
         """Pods for which somebody was evicted in the last cycle -> the node that was freed."""
+        self.grace = grace
+        self.leaving: dict[str, str] = {}
+        """Evicted pods that are still there -> the job for which they were evicted."""
         self.cycles = 0
 
     def tell(self, events: list[ClusterEvent]) -> None:
@@ -63,7 +69,7 @@ class Story:
 
     def happens(self, event: Happening) -> None:
         """Something happens in the cluster; what was promised before it may not be had any more."""
-        self.owed = {}
+        self.owed, self.leaving = {}, {}
         running = sorted(o.key for o in self.world.objects if isinstance(o, Pod) and o.status.phase == "Running")
         if event.what == "resize":
             n = event.which % len(self.draw.nodes)
@@ -97,6 +103,7 @@ class Story:
         self.closed_queues_get_nothing(report)
         self.victims_were_permitted(report)
         if self.compat is None:
+            self.no_job_has_a_second_plan(report)
             self.evictions_help(report)
             self.victims_were_lower(report, held)
             self.hard_topologies_are_kept(report)
@@ -203,12 +210,24 @@ class Story:
                 if self.compat is None:
                     assert not self.drawn.jobs[intent.beneficiary].never, f"{intent.beneficiary_pod} must not preempt"
 
+    def no_job_has_a_second_plan(self, report: CycleReport) -> None:
+        """No pod is evicted for a job while the victims of its plan leave, if no job before it took their room."""
+        nominated = [intent for intent in report.intents if isinstance(intent, Nominate)]
+        ended = {job_of(intent.pod) for intent in nominated if not intent.node}
+        there = {pod.key for pod in self.world.objects if isinstance(pod, Pod) and pod.metadata.deletion_timestamp}
+        self.leaving = {pod: job for pod, job in self.leaving.items() if pod in there and job not in ended}
+        waited_for = set(self.leaving.values())
+        for intent in report.intents:
+            if isinstance(intent, Evict) and intent.beneficiary:
+                assert intent.beneficiary not in waited_for, f"{intent.pod} is a second victim for {intent.beneficiary}"
+                self.leaving[intent.pod] = intent.beneficiary
+
     def evictions_help(self, report: CycleReport) -> None:
         """Whoever somebody was evicted for has a promise on that node, and gets the place in the next cycle."""
         binds = report.binds
         taken = {i.pod for i in report.intents if isinstance(i, Nominate) and not i.node}
         short = {job_of(pod) for pod in taken if self.waits_whole(job_of(pod), report)}
-        for pod, node in self.owed.items():
+        for pod, node in self.owed.items() if not self.grace else ():
             got = pod in binds or pod in taken  # somebody before it in order took it, or it found a place elsewhere
             got = (
                 got or job_of(pod) in short

@@ -187,6 +187,24 @@ worlds = st.builds(
 )
 
 
+def _jobs(**fixed: Any) -> st.SearchStrategy[JobDraw]:
+    sizes, queues = st.sampled_from([1000, 2000]), st.integers(0, 1)
+    return st.builds(JobDraw, tasks=st.integers(1, 4), needs=st.integers(1, 3), cpu=sizes, queue=queues, **fixed)
+
+
+crowded_worlds = st.builds(
+    WorldDraw,
+    nodes=st.lists(st.builds(NodeDraw, cpu=st.sampled_from([2, 4])), min_size=1, max_size=3).map(tuple),
+    queues=st.lists(st.builds(QueueDraw, deserved=st.sampled_from([1, 2])), min_size=1, max_size=2).map(tuple),
+    jobs=st.tuples(
+        st.lists(_jobs(running=st.just(6), priority=st.just(0)), min_size=3, max_size=5),
+        st.lists(_jobs(running=st.just(0), priority=st.integers(1, 2)), min_size=1, max_size=3),
+    ).map(lambda jobs: (*jobs[0], *jobs[1])),
+    shuffle=st.integers(0, 5),
+)
+"""Clusters that are held by jobs of low priority, and pending jobs of high priority."""
+
+
 zoned_nodes = st.builds(
     NodeDraw,
     cpu=st.sampled_from([4, 2, 8, 1]),

@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from law_confs import POLICIES, Policy, in_any_order
 from law_story import Story
-from law_worlds import Happening, WorldDraw, happenings, worlds
+from law_worlds import Happening, WorldDraw, crowded_worlds, happenings, worlds
 from lawful import lawful
 
 pytestmark = pytest.mark.law
 policies = st.sampled_from(POLICIES)
+evicting = st.sampled_from([policy for policy in POLICIES if "preempt" in policy.actions or "claim" in policy.actions])
 
 
 @lawful(150)
@@ -60,3 +61,12 @@ def test_the_laws_hold_in_any_order_of_actions(world: WorldDraw, policy: Policy,
             story.happens(event)
     story.settle(40)
     story.stays_settled(5)
+
+
+@lawful(80)
+@given(crowded_worlds, evicting | in_any_order(), st.booleans())
+def test_no_job_has_a_second_plan_while_its_victims_leave(world: WorldDraw, policy: Policy, recreate: bool) -> None:
+    """Evicted pods take four cycles to terminate; nothing else happens meanwhile."""
+    story = Story(world, policy, recreate=recreate, grace=4)
+    for _ in range(8):
+        story.cycle()

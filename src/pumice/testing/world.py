@@ -47,9 +47,11 @@ def with_default_queue(objects: Sequence[AnyObject]) -> list[AnyObject]:
 class World:
     """Objects by kind and key. Every change gives the events that an API server would send."""
 
-    def __init__(self, *, recreate: bool = False) -> None:
-        self.recreate = recreate
-        """Does an evicted pod come back as a new one that waits, as a controller would make it?"""
+    def __init__(self, *, recreate: bool = False, grace: int = 0) -> None:
+        """*recreate*: an evicted pod comes back as a new pending one, as a controller would make it. *grace*: so many
+        cycles see an evicted pod terminating before it is gone.
+        """
+        self.recreate, self.grace = recreate, grace
         self._objects: dict[tuple[str, str], AnyObject] = {}
         self._terminating: dict[str, int] = {}
         self._made = 0
@@ -134,7 +136,7 @@ class World:
                     status = _changed(pod.status, phase="Running", conditions=(scheduled,))
                     events += self.put(_changed(pod, spec=_changed(pod.spec, node_name=node), status=status))
                 case Evict(pod=key):
-                    events += self.pod_deleted(key, cycles=0)
+                    events += self.pod_deleted(key, cycles=self.grace)
                 case StatusUpdate(kind=PodGroup.kind_name, key=key, status=status, annotations=marks):
                     events += self._status(PodGroup, key, status, marks)
                 case StatusUpdate(kind=NativePodGroup.kind_name, key=key, status=status):
