@@ -326,7 +326,7 @@ def test_what_was_promised_is_plain_data_that_a_saved_cycle_holds() -> None:
     statement.commit()
     packed, left_out = pack_memory(ssn.runtime.memory)
     assert left_out == []
-    assert unpack(packed["predicates"]) == {"volumes": {"ns/one": ("", "n2", "p")}}
+    assert unpack(packed["predicates"]) == {"volumes": {"ns/one": ("", "n2", ("p",))}}
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -378,7 +378,7 @@ def test_the_claims_of_a_pod_are_looked_at_once_for_all_of_its_promises(monkeypa
     claims = [claim(name, volume="v" if name == "c7" else "") for name in names]
     ssn = opened(Node=[node("n0")], PersistentVolumeClaim=claims, Pod=[pod("p", *names, on="n0")])
     volumes, looked = Volumes(ssn.state), list[str]()
-    volumes.promised = {f"ns/{name}": ("", "n0", "p") for name in names} | {"ns/gone": ("", "n0", "p")}
+    volumes.promised = {f"ns/{name}": ("", "n0", ("p",)) for name in [*names, "gone"]}
     claims_of = claims_module.claims_of
 
     def counting(state: ClusterState, about: Task) -> Any:
@@ -389,3 +389,21 @@ def test_the_claims_of_a_pod_are_looked_at_once_for_all_of_its_promises(monkeypa
     volumes.forget_settled()
     assert looked == ["ns/p"]
     assert set(volumes.promised) == {f"ns/{name}" for name in names} - {"ns/c7"}
+
+
+def test_a_promised_volume_stands_until_the_last_bind_of_its_claim_is_over() -> None:
+    """Two pods share a claim. If the bind of the first fails, a third must not have its volume made elsewhere."""
+    ssn = opened(
+        Node=[node("n0"), node("n1")],
+        StorageClass=[storage(provisioner="x")],
+        PersistentVolumeClaim=[claim("c")],
+        Pod=[pod("a", "c"), pod("b", "c"), pod("d", "c")],
+    )
+    statements = [ssn.statement(), ssn.statement()]
+    for name, statement in zip(("a", "b"), statements, strict=True):
+        assert statement.allocate(task(ssn, name), ssn.nodes["n1"]) == ""
+    for statement in statements:
+        assert objections(ssn, "d")["n0"] is not None
+        assert objections(ssn, "d")["n1"] is None
+        statement.discard()
+    assert objections(ssn, "d")["n0"] is None

@@ -46,8 +46,9 @@ class Volumes:
         self.once_pod = OncePod(state)
         self._room = StorageRoom(state)
         self._offers = VolumeOffers(state)
-        self.promised: dict[str, tuple[str, str, str]] = {}
-        """Claim -> (volume, node, task); no volume where one will be made for the node. Saved with a cycle."""
+        self.promised: dict[str, tuple[str, str, tuple[str, ...]]] = {}
+        """Claim -> (volume, node, tasks that use it); no volume where one will be made for the node. It stands until the
+        last of these tasks has no place any more. Saved with a cycle."""
         self.within = 600.0
         """Seconds after which a claim that does not get its volume is given up."""
 
@@ -64,15 +65,17 @@ class Volumes:
         with_volume: dict[str, set[str]] = {}
         """UID of a task -> its claims that have their volume."""
         claims = self._state.kind("PersistentVolumeClaim")
-        for key, (_, node, uid) in list(self.promised.items()):
-            task = self._state.tasks.get(uid)
-            if task is None or task.node_name != node or key not in claims:
+        for key, (volume, node, users) in list(self.promised.items()):
+            tasks = [
+                task for uid in users if (task := self._state.tasks.get(uid)) is not None and task.node is not None
+            ]
+            for task in tasks[:1]:
+                if task.uid not in with_volume:
+                    with_volume[task.uid] = {x.key for x in c.claims_of(self._state, task) if x.volume}
+            if key not in claims or not tasks or key in with_volume[tasks[0].uid]:
                 del self.promised[key]
-                continue
-            if uid not in with_volume:
-                with_volume[uid] = {x.key for x in c.claims_of(self._state, task) if x.volume}
-            if key in with_volume[uid]:
-                del self.promised[key]
+            else:
+                self.promised[key] = volume, node, tuple(task.uid for task in tasks)
 
     # -- before any node ------------------------------------------------------------------------------------------
     def can_be_bound(self, task: Task) -> None:
@@ -189,17 +192,15 @@ class Volumes:
         node = task.node
         if node is None or not c.has_claims(task):
             return
-        waiting = [
-            x for x in c.claims_of(self._state, task) if not x.volume and x.key not in self.promised and x.object
-        ]
-        if not waiting:
-            return
-        chosen = self.choice(waiting, node, self._taken())
+        claims = [x for x in c.claims_of(self._state, task) if not x.volume and x.object]
+        waiting = [x for x in claims if x.key not in self.promised]
+        chosen = self.choice(waiting, node, self._taken()) if waiting else {}
         if chosen is None:
             event.err = f"node {node.name}: no volumes for the claims of {task.key}"
             return
-        for key, volume in chosen.items():
-            self.promised[key] = (volume, node.name, task.uid)
+        for claim in claims:
+            volume, where, users = self.promised.get(claim.key, (chosen.get(claim.key, ""), node.name, ()))
+            self.promised[claim.key] = volume, where, (*(uid for uid in users if uid != task.uid), task.uid)
 
     def placed_many(self, tasks: Sequence[Task]) -> None:
         """Tasks that are placed in bulk have no claims."""
@@ -207,8 +208,10 @@ class Volumes:
     def taken_back(self, event: Event) -> None:
         """Give up what was promised to the task."""
         uid = event.task.uid
-        for key in [k for k, (_, _, owner) in self.promised.items() if owner == uid]:
-            del self.promised[key]
+        for key in [k for k, (_, _, users) in self.promised.items() if uid in users]:
+            volume, node, users = self.promised.pop(key)
+            if left := tuple(user for user in users if user != uid):
+                self.promised[key] = volume, node, left
 
     def choices(self, task: Task) -> list[VolumeChoice]:
         """The preparations of the task's claims before the bind: bound ones need none."""
