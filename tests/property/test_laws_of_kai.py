@@ -18,9 +18,9 @@ from effort import WHOLE
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.kai.plugins.proportion import ClaimOrder, KaiProportion
-from pumice.kai.search.placing import HopelessTasks, KaiChoice, Placer
+from pumice.kai.search.placing import KaiChoice, Placer
 from pumice.kai.search.sieves import Sieve
-from pumice.kai.search.work_order import JobRun, RankedJobs, WorkOrder
+from pumice.kai.search.work_order import RankedJobs, WorkOrder
 from pumice.kai.view import jobs
 from pumice.kai.view.nodes import KaiRoom
 from pumice.kai.view.points import WorldOrders
@@ -202,23 +202,17 @@ def test_a_cycle_that_is_replayed_decides_the_same(seed: int) -> None:
     assert replay(saved, REGISTRY).decisions == saved.decisions
 
 
-def _anew(ranked: RankedJobs) -> dict[str, list[JobRun]]:
-    ranked._build()
-    return ranked._runs
-
-
 LONG_WAYS: dict[str, tuple[Any, str, Any]] = {
-    "searches that cannot end well are begun": (KaiProportion, "_somebody_may_go", lambda *_: True),
     "victims that leave too few whole GPUs are tried": (Sieve, "might", lambda *_: True),
-    "tasks that fit nowhere are placed": (HopelessTasks, "fits_nowhere", lambda *_: False),
-    "nodes are scored for every task": (KaiChoice, "_first", lambda *_: None),
     "victims of one node are looked for where none has enough": (Sieve, "node_might", lambda _: True),
+    "searches that cannot end well are begun": (KaiProportion, "_somebody_may_go", lambda *_: True),
+    "nodes are scored for every task": (KaiChoice, "_first", lambda *_: None),
     "a job that has no smaller part is searched for as a part": (jobs.JobView, "is_least", False),
     "what a queue may have is asked for every task": (Placer, "_implied", property(lambda _: False, lambda *_: None)),
     "room is looked for on all nodes": (KaiRoom, "fits", lambda room, request, *, now: room._on_all(request, now)),
     "a job of one task is looked at as any other": (jobs, "_only", lambda *_: (None, 0)),
-    "jobs that ask for the same are passed one by one": (WorkOrder, "pass_likes", lambda _: None),
-    "jobs are put in order for every scenario": (RankedJobs, "runs", _anew),
+    "jobs that ask for the same are passed one by one": (WorkOrder, "pass_likes", lambda *_: None),
+    "jobs are put in order for every scenario": (RankedJobs, "listed", RankedJobs._build),
     "claims of queues are compared by who orders them": (
         WorldOrders,
         "claim_keys",

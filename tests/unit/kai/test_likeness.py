@@ -68,5 +68,5 @@ def test_jobs_that_wait_keep_their_order_when_a_search_imagined_some_of_them_gon
     result, plan = finder.solve(seen.jobs["default/needs"])
     assert (result, plan, finder.simulated > 0) == (Solved.NO, None, True)
     key = rank(seen, victims=False)
-    kept = {one.name: known for runs in finder._waiting.runs().values() for run in runs for known, one in run.entries}
+    kept = {one.name: known for listed in finder._waiting.listed().values() for known, one in listed}
     assert kept == {one.name: key(one) for one in seen.jobs.values() if one.pending}

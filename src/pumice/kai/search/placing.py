@@ -235,24 +235,13 @@ class HopelessTasks:
     def __init__(self, world: KaiWorld, best: KaiChoice, capacity: Callable[[TaskView, Node], Verdict]) -> None:
         """*capacity*: may the queue of a task have it on a node?"""
         self._world, self._best, self._capacity = world, best, capacity
-        self._full: dict[int, bool] = {}
         self._lacks: dict[int, tuple[Bools, dict[Reason, int], Counter[str]]] = {}
-        self._full_of = -1
-
-    def fits_nowhere(self, task: TaskView) -> bool:
-        """Is there no node with room for a task, whatever else is asked of it?"""
-        self._forget()
-        known = self._full.get(id(task.request))
-        if known is None:
-            known = self._full[id(task.request)] = not np.count_nonzero(
-                self._world.nodes.room.fits(task.request, now=False)
-            )
-        return known
+        self._version = -1
 
     def _forget(self) -> None:
-        """A result of a world that has changed since is dropped."""
-        if self._full_of != self._world.version:
-            self._full, self._lacks, self._full_of = {}, {}, self._world.version
+        """What is kept of a world that has changed since is kept no more."""
+        if self._version != self._world.version:
+            self._lacks, self._version = {}, self._world.version
 
     def reasons(self, task: TaskView, nodes: Bools) -> tuple[dict[Reason, int], Counter[str]]:
         """Nodes by what is in the way of a task, as reasons and in KAI's words."""
@@ -339,7 +328,7 @@ class Placer:
         if not (self._prepared and job.anywhere):
             ssn.pre_job_allocation(job)
         chunk = world.chunk(job, real=not promises)
-        if not chunk or (promises and len(chunk) > 1 and self._why_not.fits_nowhere(chunk[0])):
+        if not chunk:
             return False
         said = ssn.job_within_capacity(job, chunk)
         if not said:

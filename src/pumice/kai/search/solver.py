@@ -243,7 +243,7 @@ class Solver:
             return Solved.OVER, None
         before = job.active_count
         admitted: dict[str, bool] = {}
-        self._waiting.runs()  # put in order before anybody is imagined to be gone
+        self._waiting.listed()  # put in order before anybody is imagined to be gone
         failed: set[object] = set()
         taken: dict[str, tuple[list[TaskView], bool]] = {}
         number, known = 0, 1
@@ -295,9 +295,9 @@ class Solver:
             return known[uid]
 
         reached = {
-            name: runs for name, runs in self._giving.runs().items() if runs and self._reaches(job, runs[0].queue)
+            name: jobs for name, jobs in self._giving.listed().items() if jobs and self._reaches(job, jobs[0][1].queue)
         }
-        order = WorkOrder.of_runs(self.world, reached, victims=True, admits=admits)
+        order = WorkOrder.of_listed(self.world, reached, victims=True, admits=admits)
         return WorkOrder(self.world, islice(order, self._most), victims=True) if self._most >= 0 else order
 
     def scenarios(self, context: SearchContext) -> list[tuple[str, Iterator[VictimScenario]]]:
@@ -351,21 +351,21 @@ class Solver:
             yield from sorted([*victims.values(), scenario.job], key=rank(self.world, victims=False))
             return
         order = self._order(scenario, victims.values())
-        left = {scenario.job.job.uid, *victims}
-        while left and order:  # whoever else waits is not placed here: he only has his turn
+        left = {scenario.job.job.uid: scenario.job, **victims}
+        while len(left) > 1:  # other pending jobs are not placed here: they only have their turn
             job = order.pop()
-            if job.job.uid in left:
-                left.remove(job.job.uid)
+            if left.pop(job.job.uid, None) is not None:
                 yield job
             else:
-                order.pass_likes()
+                order.pass_likes(job)
+        yield from left.values()
 
     def _order(self, scenario: VictimScenario, victims: Iterable[JobView]) -> WorkOrder:
         mine = scenario.job.job.uid
         taken = {mine, *(v.job.uid for v in victims)}
-        return WorkOrder.of_runs(
+        return WorkOrder.of_listed(
             self.world,
-            self._waiting.runs(),
+            self._waiting.listed(),
             admits=lambda job: job.job.uid not in taken,
             more=[*victims, scenario.job],
         )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from operator import attrgetter, itemgetter
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from pumice.framework.points import table as t
 from pumice.kai.view.jobs import JobView
@@ -68,19 +67,8 @@ class Last:
         return bool(other.key < self.key)
 
 
-@dataclass(slots=True, eq=False)
-class JobRun:
-    """Jobs of one queue in order."""
-
-    queue: QueueView
-    entries: list[tuple[Any, JobView]]
-    """(sort key, job), best first."""
-    request: Amounts | None = None
-    """The request of the next piece of each; None: they may differ."""
-
-    def first(self) -> Any:
-        """The key of the first."""
-        return self.entries[0][0]
+RankedList: TypeAlias = list[tuple[Any, JobView]]
+"""(sort key, job) of the jobs of a queue, best first."""
 
 
 def rank(world: KaiWorld, *, victims: bool) -> Callable[[JobView], Any]:
@@ -89,134 +77,74 @@ def rank(world: KaiWorld, *, victims: bool) -> Callable[[JobView], Any]:
     return (lambda job: Last(key(job))) if victims else key
 
 
-def sorted_out(
+def ranked_by_queue(
     world: KaiWorld, jobs: Iterable[JobView], *, victims: bool, depth: int | None = None
-) -> Iterator[list[JobRun]]:
-    """The jobs of each queue that has some in one run; *depth*: so many at most."""
+) -> dict[str, RankedList]:
+    """Queue -> its jobs in order, of queues that have some; *depth*: so many at most."""
     listed: dict[str, list[JobView]] = {}
     for job in jobs:
         if job.queue.is_leaf:
             listed.setdefault(job.queue.name, []).append(job)
-    for found in listed.values():
-        ordered = world.orders.ranked(found)
+    found = {}
+    for name, some in listed.items():
+        ordered = world.orders.ranked(some)
         chosen = (ordered[::-1] if victims else ordered)[:depth]
         if chosen:
-            entries = [(Last(key), job) for key, job in chosen] if victims else chosen
-            yield [JobRun(found[0].queue, entries)]
+            found[name] = [(Last(key), job) for key, job in chosen] if victims else chosen
+    return found
 
 
 class RankedJobs:
-    """All jobs that belong somewhere (*belongs*), in order. Right as long as it is told who changed (`learn`)."""
+    """All jobs that belong somewhere (*belongs*), in order by queue; valid as long as `learn` names what changed."""
 
     def __init__(self, world: KaiWorld, belongs: Callable[[JobView], bool], *, victims: bool) -> None:
         self._world, self._belongs, self._victims = world, belongs, victims
         self._lasts = world.only_kai(t.JOB_ORDER)  # they look at the job's own tasks
-        self._splits = not victims and world.only_kai(t.QUEUE_CLAIM_ORDER)  # of a job it looks at the amounts
         self._keys: dict[str, Any] = {}
-        self._runs: dict[str, list[JobRun]] = {}
-        self._begun = False
-        """Was it asked yet? Until then nothing is put in order."""
+        self._listed: dict[str, RankedList] | None = None
         self._key: Callable[[JobView], Any] = rank(world, victims=victims)
 
-    def runs(self) -> dict[str, list[JobRun]]:
+    def listed(self) -> dict[str, RankedList]:
         """Queue -> its jobs."""
-        if not self._begun or not self._lasts:  # a plugin's order may depend on more than the job
-            self._begun = True
-            self._build()
-        return self._runs
+        if self._listed is None or not self._lasts:  # a plugin's order may depend on more than the job
+            self._listed = self._build()
+        return self._listed
 
-    def _build(self) -> None:
-        self._runs = {name: [] for name, queue in self._world.queues.items() if queue.is_leaf}
-        self._keys = {}
+    def _build(self) -> dict[str, RankedList]:
         jobs = [job for job in self._world.jobs.values() if self._belongs(job)]
-        for (run,) in sorted_out(self._world, jobs, victims=self._victims):
-            self._keys.update((job.job.uid, key) for key, job in run.entries)
-            self._runs[run.queue.name] = list(self._split(run)) if self._splits else [run]
-
-    def _split(self, run: JobRun) -> Iterator[JobRun]:
-        part: JobRun | None = None
-        for key, job in run.entries:
-            request = self._world.next_request(job)
-            if part is not None and part.request == request:
-                part.entries.append((key, job))
-                continue
-            if part is not None:
-                yield part
-            part = JobRun(run.queue, [(key, job)], request)
-        if part is not None:
-            yield part
+        found = ranked_by_queue(self._world, jobs, victims=self._victims)
+        self._keys = {job.job.uid: key for listed in found.values() for key, job in listed}
+        return found
 
     def learn(self, jobs: Iterable[JobView]) -> None:
         """These changed: each takes its new place, or none."""
-        if not self._begun or not self._lasts:
+        listed = self._listed
+        if listed is None or not self._lasts:
             return
-        key = self._key
         for job in jobs:
-            self._remove(job)
+            uid, name = job.job.uid, job.queue.name
+            if uid in self._keys:
+                del listed[name][bisect_left(listed[name], self._keys.pop(uid), key=_key_of)]
             if job.queue.is_leaf and self._belongs(job):
-                self._keys[job.job.uid] = made = key(job)
-                self._insert(made, job)
-
-    def _remove(self, job: JobView) -> None:
-        key = self._keys.pop(job.job.uid, None)
-        if key is None:
-            return
-        runs = self._runs[job.queue.name]
-        at = bisect_right(runs, key, key=JobRun.first) - 1
-        entries = runs[at].entries
-        del entries[bisect_left(entries, key, key=_key_of)]
-        if not entries:
-            del runs[at]
-
-    def _insert(self, key: Any, job: JobView) -> None:
-        runs = self._runs[job.queue.name]
-        request = self._world.next_request(job) if self._splits else None
-        at = bisect_right(runs, key, key=JobRun.first) - 1
-        if at >= 0 and runs[at].request == request:
-            insort(runs[at].entries, (key, job), key=_key_of)
-            return
-        if at >= 0:
-            run = runs[at]
-            cut = bisect_left(run.entries, key, key=_key_of)
-            if cut < len(run.entries):
-                runs.insert(at + 1, JobRun(run.queue, run.entries[cut:], run.request))
-                del run.entries[cut:]
-        if at + 1 < len(runs) and runs[at + 1].request == request:
-            runs[at + 1].entries.insert(0, (key, job))
-        else:
-            runs.insert(at + 1, JobRun(job.queue, [(key, job)], request))
+                self._keys[uid] = key = self._key(job)
+                insort(listed.setdefault(name, []), (key, job), key=_key_of)
 
 
 class WaitingBranch:
     """A queue that has work, with a heap of the branches below it or with its jobs.
 
-    A branch that was served keeps its place in the heap above until it is on top there, or has answered for the branch
-    above it. Then it is compared anew. Jobs come from runs that orders share, read from a place on, and from a heap of
-    its own.
+    A branch that was served keeps its place in the heap above until it is on top there, or has spoken for what is above
+    it: only then it is compared anew.
+    Jobs come from a list that orders share, read from a place on, and from a heap of its own.
     """
 
-    __slots__ = (
-        "at",
-        "branches",
-        "claimed",
-        "depth",
-        "head",
-        "known",
-        "more",
-        "parent",
-        "queue",
-        "run",
-        "runs",
-        "stale",
-    )
-
-    def __init__(self, queue: QueueView, runs: Sequence[JobRun] = ()) -> None:
-        self.queue, self.runs = queue, runs
+    def __init__(self, queue: QueueView, listed: RankedList | None = None) -> None:
+        self.queue, self.listed = queue, listed or []
         self.depth = len(queue.chain())
         self.parent: WaitingBranch | None = None
         self.branches: list[WaitingBranch] = []
-        self.run = self.at = 0
-        """The place: a run, and what of it is next."""
+        self.at = 0
+        """Which of the list is next."""
         self.more: list[tuple[Any, int, JobView]] = []
         self.head: JobView | None = None
         """The job that is next; None where there is none, or others are below."""
@@ -227,17 +155,14 @@ class WaitingBranch:
         """The claim of the last comparison, the amounts held then, and its key."""
 
     def find_head(self, admits: Callable[[JobView], bool] | None) -> None:
-        """Find the next job; jobs that are not admitted are skipped."""
-        runs = self.runs
-        while self.run < len(runs):
-            entries = runs[self.run].entries
-            while self.at < len(entries):
-                key, job = entries[self.at]
-                if admits is None or admits(job):
-                    self.head = self.more[0][2] if self.more and self.more[0][0] < key else job
-                    return
-                self.at += 1
-            self.run, self.at = self.run + 1, 0
+        """Find out who is next; who is not admitted is passed by."""
+        listed = self.listed
+        while self.at < len(listed):
+            key, job = listed[self.at]
+            if admits is None or admits(job):
+                self.head = self.more[0][2] if self.more and self.more[0][0] < key else job
+                return
+            self.at += 1
         self.head = self.more[0][2] if self.more else None
 
     def take(self, admits: Callable[[JobView], bool] | None) -> JobView:
@@ -250,14 +175,6 @@ class WaitingBranch:
             self.at += 1
         self.find_head(admits)
         return job
-
-    def pass_run(self, admits: Callable[[JobView], bool] | None) -> None:
-        """Skip the rest of the run of the last job, as far as no job of the own heap comes between."""
-        if not self.at or self.run >= len(self.runs):
-            return
-        entries = self.runs[self.run].entries
-        self.at = bisect_left(entries, self.more[0][0], self.at, key=itemgetter(0)) if self.more else len(entries)
-        self.find_head(admits)
 
 
 def mark(branch: WaitingBranch) -> None:
@@ -279,15 +196,14 @@ class WorkOrder:
         self, world: KaiWorld, jobs: Iterable[JobView], *, victims: bool = False, depth: int | None = None
     ) -> None:
         self._begin(world, victims, None)
-        for runs in sorted_out(world, jobs, victims=victims, depth=depth):
-            self._branches[runs[0].queue.name] = WaitingBranch(runs[0].queue, runs)
+        self._add(ranked_by_queue(world, jobs, victims=victims, depth=depth))
         self._grow()
 
     @classmethod
-    def of_runs(
+    def of_listed(
         cls,
         world: KaiWorld,
-        runs: Mapping[str, Sequence[JobRun]],
+        listed: Mapping[str, RankedList],
         *,
         victims: bool = False,
         admits: Callable[[JobView], bool] | None = None,
@@ -296,9 +212,7 @@ class WorkOrder:
         """An order of jobs that are sorted out already, those that are *admitted*, and of some *more*."""
         order = cls.__new__(cls)
         order._begin(world, victims, admits)
-        for listed in runs.values():
-            if listed:
-                order._branches[listed[0].queue.name] = WaitingBranch(listed[0].queue, listed)
+        order._add(listed)
         key = order._rank()
         for job in more:
             leaf = order._branches.get(job.queue.name)
@@ -316,7 +230,11 @@ class WorkOrder:
         self._gone: dict[str, tuple[list[JobView], Amounts]] = {}
         """Queue -> the victims that were taken from it, and what they hold."""
         self._number = count()
-        self._served: WaitingBranch | None = None
+
+    def _add(self, listed: Mapping[str, RankedList]) -> None:
+        for name, entries in listed.items():
+            if entries:
+                self._branches[name] = WaitingBranch(entries[0][1].queue, entries)
 
     def _rank(self) -> Callable[[JobView], Any]:
         return rank(self._world, victims=self._victims)
@@ -377,7 +295,6 @@ class WorkOrder:
         leaf = self._best(self._top)
         while leaf.branches:
             leaf = self._best(leaf.branches)
-        self._served = leaf
         job = leaf.take(self._admits)
         if self._victims:
             gone, held = self._gone.get(leaf.queue.name) or ([], NOTHING)
@@ -386,12 +303,18 @@ class WorkOrder:
         self._prune(leaf)
         return job
 
-    def pass_likes(self) -> None:
-        """Pass by those that come next because they ask for the same as the last job, from the same queue."""
-        leaf = self._served
-        if leaf is not None and leaf.head is not None:
-            leaf.pass_run(self._admits)
-            self._prune(leaf)
+    def pass_likes(self, job: JobView) -> None:
+        """Pass by the jobs that come next after *job* in its queue and ask for the same: their turns change nothing."""
+        leaf, asks = self._branches.get(job.queue.name), self._world.next_request
+        if leaf is None or self._keys is None:  # the keys of claims are made of amounts alone
+            return
+        request = asks(job)
+        while (head := leaf.head) is not None and asks(head) == request:
+            if leaf.more and leaf.more[0][2] is head:
+                break
+            leaf.at += 1
+            leaf.find_head(self._admits)
+        self._prune(leaf)
 
     def _prune(self, leaf: WaitingBranch) -> None:
         """Take out what has no work any more, and have the rest compared anew; the leaf is on top of its heaps."""

@@ -231,37 +231,6 @@ class JobView:
     A view of a part of a job (`part`) shares the tasks of the whole.
     """
 
-    __slots__ = (
-        *(
-            "anywhere",
-            "changes",
-            "creation",
-            "flat",
-            "grace",
-            "job",
-            "last_eviction",
-            "last_start",
-            "least",
-            "likeness",
-            "memo",
-            "only",
-            "plain",
-            "preemptible",
-        ),
-        *(
-            "preemption_delay",
-            "priority",
-            "problem",
-            "queue",
-            "root",
-            "stale_since",
-            "tasks",
-            "uid",
-            "unknown",
-            "whole",
-        ),
-    )
-
     def __init__(
         self,
         job: Job,
@@ -435,10 +404,7 @@ class JobView:
     def part(self, uids: set[str], *, least: bool = False) -> JobView:
         """The job with these of its tasks only. *least*: it wants no more than there is of it."""
         other = object.__new__(JobView)
-        for name in JobView.__slots__:
-            if name not in ("least", "memo", "only", "root", "tasks"):
-                setattr(other, name, getattr(self, name))
-        other.memo = {}
+        other.__dict__.update(self.__dict__, memo={})
         other.root = part_of(self.root, uids, least=least)
         other.tasks = {u: t for u, t in self.tasks.items() if u in uids}
         other.only, other.least = other._only_of_tree()

@@ -78,21 +78,6 @@ _SAYS_NOTHING: Final = QueueResources()
 class QueueView:
     """One queue: quota, limit and weight per resource (cpu, memory, gpu), and its sums over everything below it."""
 
-    __slots__ = (
-        *(
-            "_chain",
-            "_fair_share",
-            "allocatable",
-            "allocated",
-            "children",
-            "creation",
-            "limit",
-            "name",
-            "non_preemptible",
-        ),
-        *("parent", "partings", "priority", "queue", "quota", "request", "uid", "usage", "weight"),
-    )
-
     def __init__(self, queue: Queue, unset: float = UNLIMITED) -> None:
         """*unset*: a limit that is not given."""
         spec = queue.object.spec

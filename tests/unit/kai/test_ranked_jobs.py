@@ -1,4 +1,4 @@
-"""Jobs kept in order while some change: as if all were put in order anew, and runs passed by as if job by job."""
+"""Jobs kept in order while some change: as if all were put in order anew."""
 
 from __future__ import annotations
 
@@ -59,35 +59,31 @@ def test_who_is_told_of_changes_has_all_in_the_order_of_one_who_looks_anew(seed:
     seen, draw = made(seed), random.Random(seed)
     belongs = gives if victims else waits
     kept = RankedJobs(seen, belongs, victims=victims)
-    kept.runs()
+    kept.listed()
     for _ in range(6):
         kept.learn(shuffle(seen, draw))
-        anew = RankedJobs(seen, belongs, victims=victims).runs()
-        flat = {name: [j.name for run in runs for _, j in run.entries] for name, runs in kept.runs().items()}
-        assert flat == {name: [j.name for run in runs for _, j in run.entries] for name, runs in anew.items()}
-        for runs in kept.runs().values():
-            assert all(run.entries for run in runs)
-            if not victims:
-                assert all(seen.next_request(j) == run.request for run in runs for _, j in run.entries)
+        anew = RankedJobs(seen, belongs, victims=victims).listed()
+        flat = {name: [j.name for _, j in listed] for name, listed in kept.listed().items() if listed}
+        assert flat == {name: [j.name for _, j in listed] for name, listed in anew.items()}
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_runs_are_passed_by_as_job_by_job(seed: int) -> None:
+def test_jobs_that_ask_for_the_same_are_passed_as_job_by_job(seed: int) -> None:
     """A few jobs are of interest; the others only have their turn, and it is nobody else's meanwhile."""
     seen, draw = made(seed), random.Random(seed)
     wanted = draw.sample([j for j in seen.jobs.values() if j.pending], 4)
     names = {j.name for j in wanted}
-    runs = RankedJobs(seen, waits, victims=False).runs()
+    listed = RankedJobs(seen, waits, victims=False).listed()
 
     def walk(quickly: bool) -> list[str]:
-        order = WorkOrder.of_runs(seen, runs, admits=lambda j: j.name not in names, more=wanted)
+        order = WorkOrder.of_listed(seen, listed, admits=lambda j: j.name not in names, more=wanted)
         came = []
         while order:
             one = order.pop()
             if one.name in names:
                 came.append(one.name)
             elif quickly:
-                order.pass_likes()
+                order.pass_likes(one)
         return came
 
     assert walk(quickly=True) == walk(quickly=False)
