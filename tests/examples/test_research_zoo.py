@@ -139,9 +139,12 @@ def test_dominant_shares_are_those_of_the_papers_example() -> None:
         "job": [f"{queue}{n}" for queue in "ab" for n in range(5)], "submit_s": [0] * 10, "duration_s": [60] * 10,
         "cpu": [1] * 5 + [3] * 5, "memory": ["4Gi"] * 5 + ["1Gi"] * 5, "queue": ["a"] * 5 + ["b"] * 5,
     }  # fmt: skip
-    record = played(scenario, conf("dominant-share"), jobs)
-    first = [one.name for one in record.jobs if one.start == 0]
+    first, without = (
+        [one.name for one in played(scenario, policy, jobs).jobs if one.start == 0]
+        for policy in (conf("dominant-share"), conf())
+    )
     assert first == ["a0", "a1", "a2", "b0", "b1"]
+    assert without == ["a0", "a1", "a2", "a3", "b0"]
 
 
 shapes = st.sampled_from(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,8 +14,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pumice
+from pumice.errors import InvalidInput
 from pumice.sim.cluster import Delays
-from pumice.sim.draws import Constant, Exponential, Lognormal, Uniform, WeightedChoice, stream, uniform_of
+from pumice.sim.draws import (
+    Constant,
+    Empirical,
+    Exponential,
+    Gamma,
+    Lognormal,
+    Pareto,
+    Uniform,
+    Weibull,
+    WeightedChoice,
+    stream,
+    uniform_of,
+)  # fmt: skip
 from pumice.sim.faults import Faults
 from pumice.sim.traces import TraceJob
 from pumice.sim.workload import Arrivals, Generator, Shake
@@ -118,7 +133,8 @@ def test_a_pod_fails_at_the_same_age_whatever_other_pods_were_created_before() -
 
 
 def test_every_distribution_can_be_pickled_and_gives_the_same_again() -> None:
-    for draw in (Constant(3), Uniform(1, 2), Exponential(5), Lognormal(60, 600), WeightedChoice((1, 2), (1, 3))):
+    for draw in (Constant(3), Uniform(1, 2), Exponential(5), Lognormal(60, 600), WeightedChoice((1, 2), (1, 3)),
+                 Weibull(9, 0.5), Gamma(9, 2), Pareto(9, 2), Empirical((1, 2, 9))):  # fmt: skip
         again = pickle.loads(pickle.dumps(draw))
         assert again == draw
         assert again(stream(1, "x")) == draw(stream(1, "x"))
@@ -180,3 +196,38 @@ def test_a_scenario_is_played_as_it_is_and_shaken_only_over_seeds(tmp_path: Path
     assert one.setting.notes[-1] == (
         "trace t.csv is shaken by the seed: submissions moved by up to 5 min, 10 % of jobs left out"
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "draw", "mean", "half"),
+    [
+        ({"weibull": {"scale": "10m", "shape": 0.5}}, Weibull(600, 0.5), 1200, 600 * math.log(2) ** 2),
+        ({"gamma": {"mean": "10m", "shape": 4}}, Gamma(600, 4), 600, 550.8),
+        ({"pareto": {"least": "1m", "shape": 3}}, Pareto(60, 3), 90, 60 * 2 ** (1 / 3)),
+        ({"empirical": ["1m", "10m", "2m"]}, Empirical((60, 120, 600)), 225, 120),
+        ({"empirical": ["5m"]}, Empirical((300,)), 300, 300),
+    ],
+)
+def test_a_distribution_has_its_mean_and_its_median(written: Any, draw: Any, mean: float, half: float) -> None:
+    generator = {"name": "g", "arrivals": {"every": 1, "count": 1}, "duration": written}
+    scenario = {"cluster": {"nodes": [{"name": "n", "cpu": 1}]}, "workload": {"generators": [generator]}}
+    assert pumice.read_scenario(scenario).generators[0].duration == draw
+    drawn = sorted(draw(stream(1, "x", number)) for number in range(20_000))
+    assert math.fsum(drawn) / len(drawn) == pytest.approx(mean, rel=0.06)
+    assert drawn[10_000] == pytest.approx(half, rel=0.06)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ({"weibull": {"scale": "10m"}}, "needs the key 'shape'"),
+        ({"gamma": {"mean": "10m", "shape": 0}}, "shape: must be a number above 0"),
+        ({"pareto": {"least": 0, "shape": 2}}, "must be a number above 0"),
+        ({"empirical": []}, "needs at least one value"),
+    ],
+)
+def test_a_distribution_that_is_none_is_named(written: Any, said: str) -> None:
+    generator = {"name": "g", "arrivals": {"every": 1, "count": 1}, "duration": written}
+    scenario = {"cluster": {"nodes": [{"name": "n", "cpu": 1}]}, "workload": {"generators": [generator]}}
+    with pytest.raises(InvalidInput, match=said):
+        pumice.read_scenario(scenario)

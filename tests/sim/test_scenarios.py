@@ -87,7 +87,7 @@ def test_workloads_are_merged_in_the_order_of_submission(tmp_path: Path) -> None
         ("every: 1m, count: 3", "every: 1m", "5:25", "needs until or count"),
         ("every: 1m", "every: 0", "5:33", "must be a number above 0"),
         ("name: g, ", "", "5:5", "workload.generators[0]: needs the key 'name'"),
-        ("gpu: 1}", "gpu: {choise: {1: 1}}}", "5:67", "must have one key: choice, uniform, exponential or lognormal"),
+        ("gpu: 1}", "gpu: {choise: {1: 1}}}", "5:67", "must have one key: choice, uniform, exponential, lognormal"),
         (SMALL, SMALL + "horizon: [1]\n", "6:10", "horizon: must be a duration"),
         (SMALL, SMALL + "seed: 1\nseed: 2\n", "7:1", "the key 'seed' stands here a second time"),
         (SMALL, SMALL + "delays: {bindFailures: 2}\n", "6:9", "bindFailures must be a probability"),

@@ -76,6 +76,52 @@ class Lognormal:
 
 
 @dataclass(frozen=True, slots=True)
+class Weibull:
+    """Weibull: 63 % are below the scale; a shape below 1 gives a heavy tail."""
+
+    scale: float
+    shape: float
+
+    def __call__(self, rng: random.Random) -> float:
+        return rng.weibullvariate(self.scale, self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Gamma:
+    """Gamma, with this mean; the variance is the square of the mean over the shape."""
+
+    mean: float
+    shape: float
+
+    def __call__(self, rng: random.Random) -> float:
+        return rng.gammavariate(self.shape, self.mean / self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Pareto:
+    """Pareto: none is below the least; with a shape of at most 1 it has no mean."""
+
+    least: float
+    shape: float
+
+    def __call__(self, rng: random.Random) -> float:
+        return self.least * rng.paretovariate(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Empirical:
+    """Values that were seen, as a distribution: between two neighbours any value is equally likely."""
+
+    values: tuple[float, ...]
+    """Ascending."""
+
+    def __call__(self, rng: random.Random) -> float:
+        at = rng.random() * (len(self.values) - 1)
+        low = int(at)
+        return self.values[low] + (at - low) * (self.values[min(low + 1, len(self.values) - 1)] - self.values[low])
+
+
+@dataclass(frozen=True, slots=True)
 class WeightedChoice:
     """One of several numbers, by weight."""
 

@@ -29,7 +29,18 @@ from pumice.model.api import (
     Taint,
 )
 from pumice.model.kai import KAI_QUEUE
-from pumice.sim.draws import Constant, Draw, Exponential, Lognormal, Uniform, WeightedChoice
+from pumice.sim.draws import (
+    Constant,
+    Draw,
+    Empirical,
+    Exponential,
+    Gamma,
+    Lognormal,
+    Pareto,
+    Uniform,
+    Weibull,
+    WeightedChoice,
+)
 from pumice.sim.faults import FaultKind, Faults, PlannedFault
 from pumice.sim.job_manifests import JobManifests
 from pumice.sim.jobs import SIM_RUN_ANNOTATION
@@ -359,7 +370,7 @@ def _draw(value: Value, one: Callable[[Value], float]) -> Draw:
         return Constant(one(value))
     pairs = value.pairs()
     if len(pairs) != 1:
-        raise value.error("must have one key: choice, uniform, exponential or lognormal")
+        raise value.error(f"must have one key: {_DRAWS}")
     kind, given = pairs[0]
     match kind:
         case "choice":
@@ -380,7 +391,30 @@ def _draw(value: Value, one: Callable[[Value], float]) -> Draw:
             if not 0 < median <= p90:
                 raise given.error(f"median must be above 0 and at most p90, got {median:g} and {p90:g}")
             return Lognormal(median, p90)
-    raise value.error(f"must have one key: choice, uniform, exponential or lognormal, got {kind!r}")
+        case "weibull":
+            return Weibull(*_shaped(given, "scale", one))
+        case "gamma":
+            return Gamma(*_shaped(given, "mean", one))
+        case "pareto":
+            return Pareto(*_shaped(given, "least", one))
+        case "empirical":
+            values = sorted(one(item) for item in given.items())
+            if not values:
+                raise given.error("needs at least one value")
+            return Empirical(tuple(values))
+    raise value.error(f"must have one key: {_DRAWS}, got {kind!r}")
+
+
+_DRAWS = "choice, uniform, exponential, lognormal, weibull, gamma, pareto or empirical"
+
+
+def _shaped(value: Value, size: str, one: Callable[[Value], float]) -> tuple[float, float]:
+    """A size above 0, which has the quantity's unit, and a shape."""
+    with value.section() as s:
+        found, shape = one(s.need(size)), s.need("shape").number(above=True)
+    if not found > 0:
+        raise value.error(f"{size} must be above 0, got {found:g}")
+    return found, shape
 
 
 def read_trace(value: Value, find: Callable[[Value], Path]) -> TracePart:
