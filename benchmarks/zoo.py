@@ -175,7 +175,7 @@ def dominant_share(data: Path) -> Rows:
     """Pods with and without GPUs in two queues on 60 nodes, by submission and by dominant shares."""
     pods = read(data / "openb" / "openb_pod_list_cpu250.csv", limit=2_500)
     scenario = {
-        "cluster": {"nodes": [{"name": "n", "count": 60, "cpu": 96, "memory": "512Gi", "gpu": 6}]},
+        "cluster": {"nodes": [{"name": "n", "count": 60, "cpu": 40, "memory": "512Gi", "gpu": 6}]},
         "cycles": {"settle": False},
     }
     jobs = {
