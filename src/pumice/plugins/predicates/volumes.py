@@ -47,8 +47,8 @@ class Volumes:
         self._room = StorageRoom(state)
         self._offers = VolumeOffers(state)
         self.promised: dict[str, tuple[str, str, tuple[str, ...]]] = {}
-        """Claim -> (volume, node, tasks that use it); no volume where one will be made for the node. Valid until the last
-        of these tasks has no place any more. Saved with a cycle."""
+        """Claim -> (volume, node, tasks that use it); no volume where one will be made for the node. Valid until the
+        last of these tasks has no place any more. Saved with a cycle."""
         self.within = 600.0
         """Seconds after which a claim that does not get its volume is given up."""
 
