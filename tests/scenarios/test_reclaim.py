@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 
-from pumice.framework.evicting import preemptor
-from pumice.framework.evicting.preemptor import Preemptor
 from pumice.model.api import PodSpec
 from pumice.model.status import TaskStatus
 from pumice.testing.builders import node, queue
@@ -92,44 +89,6 @@ def test_a_node_that_the_filters_refuse_is_not_cleared() -> None:
     scenario = Scenario(queue("a"), queue("b"), node("n0", cpu=4, taints=["reserved=yes:NoSchedule"]))
     scenario.job("hog", tasks=4, on="n0", queue="a", min_available=1).job("mine", queue="b")
     assert reclaim(scenario).last.evictions == []
-
-
-@pytest.mark.slow
-def test_asking_when_all_victims_are_gone_decides_as_asking_after_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether a victim could come back: where one could, it is found out for each of them after all."""
-    real, asked = Preemptor._evict, []
-
-    def noted(self: Preemptor, *args: Any, one_by_one: bool) -> Any:
-        asked.append(one_by_one)
-        return real(self, *args, one_by_one=one_by_one)
-
-    monkeypatch.setattr(Preemptor, "_evict", noted)
-    plugins = [["priority", "gang"], ["predicates", "capacity", "nodeorder"]]
-    evictions = again = 0
-    for seed in range(120):
-        sides = []
-        for at_once in (True, False):
-            with monkeypatch.context() as patch:
-                if not at_once:
-                    patch.setattr(preemptor, "refusals_last", lambda _: False)
-                draw = random.Random(seed)
-                deserved = [{"cpu": draw.randint(0, 6)} for _ in range(3)]
-                scenario = Scenario(*(queue(f"q{n}", deserved=share) for n, share in enumerate(deserved)))
-                for n in range(2):
-                    scenario.node(f"n{n}", cpu=6)
-                    sizes = draw.choice(([1, 2, 3], [1, 1, 1, 1, 1, 1], [2, 2, 2], [3, 1, 1, 1]))
-                    for m, cpu in enumerate(sizes):
-                        scenario.job(f"r{n}{m}", cpu=cpu, on=f"n{n}", queue=f"q{draw.randrange(3)}")
-                for n in range(3):
-                    scenario.job(f"w{n}", cpu=draw.randint(2, 6), queue=f"q{draw.randrange(3)}")
-                asked.clear()
-                last = reclaim(scenario, plugins=plugins).last
-                sides.append((last.evictions, last.pipelined))
-                evictions += len(last.evictions) * at_once
-                again += at_once and True in asked
-        assert sides[0] == sides[1], f"seed {seed}"
-    assert evictions > 30
-    assert again > 3
 
 
 SHARELESS = (

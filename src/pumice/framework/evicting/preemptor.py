@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from pumice.engine.heap import GoHeap
 from pumice.engine.rows import NodeRows
-from pumice.engine.views import ClassView, same_class
+from pumice.engine.views import ClassView
 from pumice.framework.evicting.eviction_plan import ASKS as PLAN_ASKS
 from pumice.framework.evicting.eviction_plan import commit_plan, find_plan, spare_more, spares
 from pumice.framework.evicting.freed_capacity import EvictableCapacity, FromQueue, VictimQuestion, shortage
@@ -93,8 +93,6 @@ class Preemptor:
         self._refused: dict[tuple[str, str], Bools] | None = {} if remember and keeps_failures(ssn) else None
         self._spares = spares(ssn)
         self._settles = question is points.RECLAIMABLE and not ssn.compat.reclaim_in_turns
-        self._at_once = self._settles and refusals_last(ssn)
-        """Report whether victims are asked if they could come back when all are evicted, not one after the other."""
         self.capacity = EvictableCapacity(ssn, question)
         self._filters = ssn.anybody(points.VICTIM_FILTER)
         self._failed: dict[tuple[str, Hashable, int, bool, Short], int] = {}
@@ -234,16 +232,10 @@ class Preemptor:
     # -- one node ---------------------------------------------------------------------------------------------------
     def _clear(self, request: RoomRequest, node: Node, *, spare: bool) -> list[Task] | None:
         """Evict on one node until the task fits; the victims, or None if it does not fit even then."""
-        victims, statement = self._victims(request, node), request.statement
+        victims = self._victims(request, node)
         if victims is None:
             return None
-        mark = statement.checkpoint()
-        at_once = self._at_once
-        evicted = self._evict(request, node, victims, one_by_one=not at_once)
-        if at_once and evicted and self._any_may_reclaim(evicted):
-            self._at_once = False
-            statement.rollback(mark)
-            evicted = self._evict(request, node, victims, one_by_one=True)
+        evicted = self._evict(request, node, victims)
         if evicted and spare:
             self._spare(request, node, evicted)
         return evicted
@@ -282,13 +274,11 @@ class Preemptor:
         on_node = {t.uid for t in candidates}
         return [t for t in self._ssn.evictable(self._question, task, candidates, worth) or () if t.uid in on_node]
 
-    def _evict(
-        self, request: RoomRequest, node: Node, victims: Sequence[Task], *, one_by_one: bool
-    ) -> list[Task] | None:
+    def _evict(self, request: RoomRequest, node: Node, victims: Sequence[Task]) -> list[Task] | None:
         """Evict victims until the task fits; those that had to go, or None if it never does.
 
-        *one_by_one*: a victim that could come back at once is let stay before the next one is evicted. If several nodes
-        are compared in Volcano's way, the queue does not decide: the task must fit the node once all are gone.
+        A victim that could come back at once is let stay before the next one is evicted. If several nodes are compared
+        in Volcano's way, the queue does not decide: the task must fit the node once all are gone.
         """
         statement, task = request.statement, request.task
         if self._most_of:
@@ -304,17 +294,11 @@ class Preemptor:
                 return evicted if self._passes(task, node) else None
             victim = waiting.pop()
             statement.evict(victim, self._action, task)
-            if one_by_one and self._settles and self._comes_back(task, node, victim, statement):
+            if self._settles and self._comes_back(task, node, victim, statement):
                 statement.undo_of(victim)
             else:
                 evicted.append(victim)
         return evicted
-
-    def _any_may_reclaim(self, evicted: Sequence[Task]) -> bool:
-        """Report whether a queue may reclaim for its victim now that all are evicted; else none could before either."""
-        kinds = {(victim.job.queue, victim.klass.id): victim for victim in evicted}
-        queues = self._ssn.queues
-        return any(name in queues and bool(self._ssn.preemptive(queues[name], [v])) for (name, _), v in kinds.items())
 
     def _comes_back(self, task: Task, node: Node, victim: Task, statement: Statement) -> bool:
         """Report whether the victim, now evicted, could reclaim the place from the task at once: an endless round."""
@@ -417,12 +401,6 @@ class Preemptor:
 def worth_of(short: Short, victim: Task) -> float:
     """Return how much of what is short a victim would leave, as parts of each resource."""
     return sum(min(int(victim.klass.requests.get(d)) / missing, 1.0) for d, missing in short)
-
-
-def refusals_last(ssn: Session) -> bool:
-    """Report whether a queue that may not reclaim for a task could not for any of its class while it held more."""
-    asked = ssn.callbacks(points.PREEMPTIVE)
-    return bool(asked) and all(c.key is same_class and c.monotone for c in asked)
 
 
 def _harm(victims: Sequence[Task], now: float) -> tuple[int, int, int, float]:

@@ -87,8 +87,6 @@ class Callback:
     normalize: Callable[..., Any] | None = None
     max_tasks: Callable[..., int] | None = None
     """allocatable: how many equal tasks in a row the queue would take."""
-    monotone: bool = False
-    """preemptive: a queue that is refused would be refused, too, if it held more."""
     sort_key: bool = False
 
     def parts(self) -> list[tuple[str, Callable[..., Any]]]:

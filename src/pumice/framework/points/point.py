@@ -24,7 +24,6 @@ HINTS: Final[Mapping[str, tuple[str, str]]] = {
         "Fn | None = None",
         "*key(item)*: items of equal keys get equal answers until something changes. It reads the item alone.",
     ),
-    "monotone": ("bool = False", "*monotone*: a queue that it refuses it would refuse, too, if the queue held more."),
     "normalize": (
         "Fn | None = None",
         "*normalize(scores, mask)*: how the scores of all candidates are made comparable.",

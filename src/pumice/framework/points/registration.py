@@ -483,12 +483,10 @@ class Registration:
         self.add("unified_evictable", name, fn)
 
     def add_preemptive_fn(
-        self, name: str | PreemptiveFn, fn: PreemptiveFn | None = None, *, key: Fn | None = None, monotone: bool = False
+        self, name: str | PreemptiveFn, fn: PreemptiveFn | None = None, *, key: Fn | None = None
     ) -> None:
-        """*key(item)*: items of equal keys get equal answers until something changes. It reads the item alone.
-        *monotone*: a queue that it refuses it would refuse, too, if the queue held more.
-        """
-        self.add("preemptive", name, fn, key=key, monotone=monotone)
+        """*key(item)*: items of equal keys get equal answers until something changes. It reads the item alone."""
+        self.add("preemptive", name, fn, key=key)
 
     def add_victim_tasks_fn(self, name: str | VictimTasksFn, fn: VictimTasksFn | None = None) -> None:
         self.add("victim_tasks", name, fn)

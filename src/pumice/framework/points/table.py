@@ -471,7 +471,7 @@ PREEMPTIVE = Point(
     go="PreemptiveFn",
     signature="(queue, [task]) -> bool",
     flag="enablePreemptive",
-    hints=("key", "monotone"),
+    hints=("key",),
     contract="May the queue reclaim for these tasks?",
 )
 VICTIM_TASKS: Point[[Sequence[Task]], Sequence[Task], Sequence[Task]] = Point(

@@ -75,7 +75,7 @@ class Capacity(Plugin):
         else:
             ssn.add_queue_order_key_fn(self.name, self._order)
         ssn.add_allocatable_fn(self.name, self._allocatable, max_tasks=self._max_tasks)
-        ssn.add_preemptive_fn(self.name, self._preemptive, key=same_class, monotone=True)
+        ssn.add_preemptive_fn(self.name, self._preemptive, key=same_class)
         ssn.add_reclaimable_fn(self.name, self._reclaimable)
         ssn.add_unified_evictable_fn(self.name, self._evictable)
         key = self._same_question if self._claims is None else None  # claims are objects of their own
