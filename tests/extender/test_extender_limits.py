@@ -258,7 +258,7 @@ def test_the_headers_of_a_second_question_are_timed_too() -> None:
 
 
 def test_headers_without_end_end_the_connection() -> None:
-    with Serving(app([Racks])) as serving, _connected(serving, HEAD) as connection, pytest.raises(OSError):
+    with Serving(app([Racks])) as serving, _connected(serving, HEAD) as connection, pytest.raises(OSError):  # noqa: PT011, PT012
         for _ in range(10 * HEADER_BYTES // 4096):
             connection.sendall(b"X-Long: " + b"x" * 4096 + b"\r\n")
             time.sleep(0.001)

@@ -61,6 +61,6 @@ def test_fields_are_found() -> None:
     assert len(fields()) > 150
 
 
-@pytest.mark.parametrize("struct, field", fields())
+@pytest.mark.parametrize(("struct", "field"), fields())
 def test_a_decoded_field_is_read(struct: str, field: str, read: set[str]) -> None:
     assert field in read, f"{struct}.{field} is decoded, and no module reads it"

@@ -27,7 +27,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize("kind, data, words", REFUSED)
+@pytest.mark.parametrize(("kind", "data", "words"), REFUSED)
 def test_a_value_of_the_wrong_kind_is_told_by_field_and_rule(kind: str, data: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         decode(kind, {"metadata": {"name": "x"}} | data)

@@ -32,7 +32,8 @@ def meanings() -> dict[str, str]:
     for member, said in zip(listed.body, listed.body[1:], strict=False):
         if isinstance(member, ast.Assign):
             assert isinstance(member.value, ast.Constant)
-            assert isinstance(said, ast.Expr) and isinstance(said.value, ast.Constant), member.value.value
+            assert isinstance(said, ast.Expr), member.value.value
+            assert isinstance(said.value, ast.Constant), member.value.value
             out[str(member.value.value)] = str(said.value.value)
     return out
 

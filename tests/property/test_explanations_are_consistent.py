@@ -72,7 +72,8 @@ def says_what_is_so(ssn: Session, why: Explanation) -> None:
     if why.stage not in (Stage.SERVED, Stage.ABSENT):
         assert bool(why.position) is ("nothing of it waits" not in why.text), why
     for at in why.limits:
-        assert at.holds >= -0.001 and at.asks > 0, why
+        assert at.holds >= -0.001, why
+        assert at.asks > 0, why
         assert at.holds + at.promised + at.asks > at.may_have, f"nothing is exceeded: {why}"
     for reason in why.reasons:
         assert reason.helps_on <= reason.nodes

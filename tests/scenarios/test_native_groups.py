@@ -162,7 +162,8 @@ def test_where_volcano_has_a_group_of_the_same_name_that_one_counts() -> None:
         assert state.jobs["default/gang"].min_available == 1
         assert "counts" in state.problems[native.POD_GROUP, "default/gang"]
         state.apply(Gone("PodGroup", "default/gang"))
-        assert state.jobs["default/gang"].min_available == 2 and not state.problems
+        assert state.jobs["default/gang"].min_available == 2
+        assert not state.problems
         state.apply(Gone(native.POD_GROUP, "default/gang"))
         assert state.jobs["default/gang"].group is None
 

@@ -76,7 +76,8 @@ def test_without_cycles_by_the_clock_it_comes_too_late_and_a_warning_says_so(reg
     assert record.evictions == ()
     assert by_name(record)["short"].start == 36_000.0
     [warning] = record.warnings
-    assert warning.startswith("las of mine reads the time") and "cycles: {every: 60s}" in warning
+    assert warning.startswith("las of mine reads the time")
+    assert "cycles: {every: 60s}" in warning
 
 
 @pytest.mark.parametrize(("plugin", "warned"), [("late", True), ("plain", False), ("sla", True), ("priority", False)])

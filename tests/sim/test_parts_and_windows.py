@@ -78,11 +78,13 @@ def test_an_open_system_is_comparable_though_it_leaves_other_jobs() -> None:
     """A horizon cuts both runs at another job; a window is played to its end in both."""
     cut = [simulation(nodes(1, cpu=n), name=str(n), horizon_s=1000.0).run(specs(JOBS)) for n in (1, 2)]
     row = next(row for row in compare(cut).overall if row.key == "wait.mean")
-    assert row.changes[1] is not None and not row.changes[1].comparable
+    assert row.changes[1] is not None
+    assert not row.changes[1].comparable
     measured = [simulation(nodes(1, cpu=n), name=str(n), measure=(500.0, 1000.0)).run(specs(JOBS)) for n in (1, 2)]
     found = compare(measured)
     row = next(row for row in found.overall if row.key == "wait.mean")
-    assert row.changes[1] is not None and row.changes[1].comparable
+    assert row.changes[1] is not None
+    assert row.changes[1].comparable
     assert not any("other jobs" in note for note in found.notes), "jobs that are load need not be the same"
     assert found.movers[0].shorter == 5
 
@@ -114,7 +116,8 @@ def test_parts_have_a_lead_in_and_what_follows_as_load(tmp_path: Path) -> None:
     third = scenario.drawn(3)
     assert (third.setting.measure, third.setting.unit) == ((2 * DAY, 3 * DAY), "part of 1 d")
     names = [one.name for one in third.workload()]
-    assert names[0] == "d2-0" and names[-1] == "d8-11"
+    assert names[0] == "d2-0"
+    assert names[-1] == "d8-11"
     early = read(scenario_of(tmp_path, 9, more="measure: {leadIn: 1d}")).split_into(DAY).drawn(3)
     assert next(iter(early.workload())).name == "d1-0"
     with pytest.raises(InvalidInput, match="the trace has parts 1 to 8"):

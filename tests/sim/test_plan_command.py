@@ -58,9 +58,11 @@ def test_the_answer_is_within_one_node_of_looking_everywhere(home: Path) -> None
         waits[count] = mean_interval([wait.p95 for wait in runs if wait is not None]).estimate
     least = next(n for n in waits if all(waits[m] < 600 for m in waits if m >= n))
     assert 1 < least < 6
-    assert found.found.answer is not None and abs(found.found.answer - least) <= 1
+    assert found.found.answer is not None
+    assert abs(found.found.answer - least) <= 1
     for one in found.tried:
-        assert one.judged is not None and one.judged.mean == pytest.approx(waits[one.count])
+        assert one.judged is not None
+        assert one.judged.mean == pytest.approx(waits[one.count])
     assert found.by_formula is not None
 
 
@@ -112,7 +114,8 @@ def agrees(tmp_path: Path, jobs: int, seeds: int) -> None:
     assert asked is not None
     waits = asked.waits(4)
     assert waits is not None
-    assert found.low is not None and found.high is not None
+    assert found.low is not None
+    assert found.high is not None
     half = (found.high - found.low) / 2 * 2.576 / 1.96  # 99 %
     assert abs(waits.mean - found.estimate) <= half
 

@@ -321,7 +321,9 @@ def test_a_record_says_what_made_it(scenario: Path, tmp_path: Path) -> None:
     assert (first.seed, first.origin.scenario) == (5, "small.yaml")
     assert len(first.origin.scenario_digest) == 64
     assert set(first.origin.inputs) == {"plugins"}
-    assert first.origin.python and first.origin.numpy and first.version
+    assert first.origin.python
+    assert first.origin.numpy
+    assert first.version
     assert first.conf_digest != second.conf_digest
     changed = tmp_path / "small.yaml"
     changed.write_text(SCENARIO.replace("count: 14", "count: 13"))

@@ -48,7 +48,9 @@ def test_what_is_recommended_is_a_conf_with_its_difference_and_a_page(home: Path
     conf = yaml.safe_load((home / "tuned.conf").read_text())
     assert "sjf" in [plugin["name"] for tier in conf["tiers"] for plugin in tier["plugins"]]
     page = (home / "out.html").read_text()
-    assert "Recommended: wait, mean" in page and "+  - name: sjf" in page and "Seed by seed: tuned" in page
+    assert "Recommended: wait, mean" in page
+    assert "+  - name: sjf" in page
+    assert "Seed by seed: tuned" in page
     again = CliRunner().invoke(app, ["simulate", "small.yaml", "--conf", "tuned.conf"])
     assert again.exit_code == 0, again.stderr
 
@@ -79,7 +81,8 @@ def test_runs_that_were_played_with_other_plugins_are_refused(home: Path) -> Non
     for version, code in (("1", 0), ("2", 1)):
         plugin.write_text(f"{text}    version = {version}\n")
         result = tune(*OVER, "--runs", "1", "--study", "runs.jsonl", "--plugins-dir", "plugins", code=code)
-    assert "plugins" in result.stderr and "take another file" in result.stderr
+    assert "plugins" in result.stderr
+    assert "take another file" in result.stderr
 
 
 def test_where_nothing_differs_no_conf_is_written(home: Path) -> None:

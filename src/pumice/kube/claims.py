@@ -247,7 +247,7 @@ class VolumeClaims:
         """
         try:
             async with asyncio.timeout(choice.within):
-                while not self._is_ready(choice, bind, version):
+                while not self._is_ready(choice, bind, version):  # noqa: ASYNC110 (asked at an interval)
                     await asyncio.sleep(POLL)
         except TimeoutError:
             raise ClaimUnusable(f"{_PVC} {choice.claim}: it got no volume within {choice.within:g} s") from None

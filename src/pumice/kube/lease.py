@@ -97,7 +97,7 @@ class Elector:
 
     async def acquire(self) -> None:
         """Return when we lead."""
-        while not await self._attempt(self._election.renew):
+        while not await self._attempt(self._election.renew):  # noqa: ASYNC110 (asked at an interval)
             await asyncio.sleep(self._election.retry)
         log.info("%s leads (%s)", self._election.identity, self)
 

@@ -97,7 +97,8 @@ def test_a_job_that_fits_would_start_where_the_next_cycle_puts_it() -> None:
     objects = flat([job("new", tasks=3, cpu=1)])
     tried = at.attempt(objects)
     (new,) = tried.jobs
-    assert new.starts and new.why is None
+    assert new.starts
+    assert new.why is None
     assert sorted(new.placed) == ["default/new-0", "default/new-1", "default/new-2"]
     assert tried.evicted == []
     (effect,) = tried.queues
@@ -110,7 +111,8 @@ def test_a_job_that_fits_would_start_where_the_next_cycle_puts_it() -> None:
 def test_a_job_that_does_not_fit_is_told_why_in_the_same_words_as_one_that_waits() -> None:
     at = desk(node("n1", cpu=4))
     (new,) = at.attempt(flat([job("new", tasks=2, cpu=8)])).jobs
-    assert not new.starts and new.why is not None
+    assert not new.starts
+    assert new.why is not None
     assert (new.why.code, new.placed) == ("CanNeverFit", {})
 
 

@@ -32,7 +32,8 @@ def test_who_is_short_is_told_by_whom_his_part_is_held_and_why_his_jobs_wait() -
     assert short.reasons == {at.why("more").explanation.code: 1}
     (loan,) = found.loans
     assert (loan.queue, loan.amount, loan.lenders) == ("rich", 3, {"poor": 3})
-    assert found.shared and not found.reclaims
+    assert found.shared
+    assert not found.reclaims
     assert found.text == (
         "poor holds less cpu than deserved while rich borrows; no action of the conf takes back what is borrowed"
     )

@@ -47,7 +47,8 @@ def test_one_play_answers_all_who_ask_and_as_a_play_for_each_would(plays: list[f
     for name in (*NAMES, *NAMES):
         answer = asked.when(name).answer()
         assert answer == alone.when(name).answer()
-        assert answer.verdict == "range" and answer.age == 0
+        assert answer.verdict == "range"
+        assert answer.age == 0
     assert plays == [1000.0]
 
 
@@ -56,7 +57,8 @@ def test_what_runs_or_never_fits_needs_no_play(plays: list[float]) -> None:
     asked.state.apply_all(Seen(obj) for obj in job("large", tasks=1, cpu=99))
     for name, verdict in (("runs", "runs"), ("large", "never")):
         question = asked.when(name)
-        assert question.answer().verdict == verdict and question.scene is NO_SCENE
+        assert question.answer().verdict == verdict
+        assert question.scene is NO_SCENE
     assert plays == []
 
 
@@ -78,7 +80,8 @@ def test_a_forecast_is_told_with_its_age_and_made_anew(
     assert (answer.age, answer.now) == (told, asked.state.now)
     assert plays == [1000.0, 1000.0 + age][: 1 + played]
     if told:
-        assert before.high is not None and answer.high == max(before.high - told, 0.0)
+        assert before.high is not None
+        assert answer.high == max(before.high - told, 0.0)
         assert f"{told:.0f} s ago" in answer.assumes[-1]
     else:
         assert answer.assumes == before.assumes
@@ -93,7 +96,8 @@ def test_a_job_that_came_since_is_played_and_one_that_left_is_not_told_of(plays:
     new = job("new", tasks=4, cpu=2)
     asked.state.apply_all(Seen(obj) for obj in new)
     answer = asked.when("new").answer()
-    assert (answer.verdict, answer.age) == ("range", 0.0) and len(plays) == 2
+    assert (answer.verdict, answer.age) == ("range", 0.0)
+    assert len(plays) == 2
     asked.state.apply_all(Gone(obj.kind_name, obj.key) for obj in job("runs", tasks=4, cpu=2, on="n1"))
     assert asked.when("first").answer().verdict == "now"
 
@@ -107,7 +111,8 @@ def test_a_play_that_fails_beside_is_logged_and_the_next_question_tries_again(
     with monkeypatch.context() as broken:
         broken.setattr(forecast, "when_all", lambda *_: 1 / 0)
         assert asked.when("third").answer().age == FRESH + 1
-        assert asked.forecasts is not None and asked.forecasts._refreshing is not None
+        assert asked.forecasts is not None
+        assert asked.forecasts._refreshing is not None
         asked.forecasts._refreshing.join()
     assert "could not play forward" in caplog.text
     asked.when("third").answer()

@@ -61,7 +61,8 @@ def test_a_limit_that_is_raised_lets_a_job_start_and_its_queue_stand_otherwise()
     assert (answer.starting.before, answer.starting.after) == (0, 1)
     assert (answer.sooner, answer.later) == (1, 0)
     (a,) = [q for q in answer.queues if q.queue == "a"]
-    assert a.before is not None and a.after is not None
+    assert a.before is not None
+    assert a.after is not None
     assert ([s.allocated for s in a.before.shares], [s.allocated for s in a.after.shares]) == ([4], [6])
 
 
@@ -77,7 +78,8 @@ def test_a_weight_moves_what_queues_deserve() -> None:
     answer = asked(cluster(), queues={"a": QueueChange(weight=7)})
     moved = {q.queue: q for q in answer.queues}
     assert answer.changes == ["queue a: weight 1 → 7"]
-    assert moved["a"].after is not None and moved["a"].after.weight == 7
+    assert moved["a"].after is not None
+    assert moved["a"].after.weight == 7
     tight = desk(
         *(queue("a"), queue("b"), node("n1", cpu=8)),
         *(job(f"a{n}", cpu=1, queue="a") for n in range(9)),
@@ -232,7 +234,8 @@ def test_of_those_who_wait_the_first_are_handed_over_and_the_one_that_is_asked_a
         assert sorted(side.fates) == [f"default/j{n}" for n in range(9)]
     bounded = question.answer(apart=False)
     assert (bounded.waiting, bounded.starting, bounded.jobs) == (whole.waiting, whole.starting, whole.jobs)
-    assert bounded.job is not None and bounded.job.before.verdict == "range"
+    assert bounded.job is not None
+    assert bounded.job.before.verdict == "range"
 
 
 # -- in a process of its own ----------------------------------------------------------------------------------------

@@ -70,7 +70,8 @@ def test_where_no_node_takes_pods_every_answer_is_that_it_never_starts(nodes: li
         assert at.when(name).answer().verdict == "never"
         assert at.when(name).why_and_when().when is not None
     (new,) = at.attempt_and_wait(flat([job("new")])).answer().jobs
-    assert new.when is not None and new.when.verdict == "never"
+    assert new.when is not None
+    assert new.when.verdict == "never"
 
 
 # -- pods that are being removed -------------------------------------------------------------------------------------
@@ -260,7 +261,8 @@ def test_jobs_that_still_wait_make_the_range_wider() -> None:
     for n in range(40):
         known.predicted(f"late-{n}", "q", 0.0, 1000.0)
     after = range_of(known, 1000.0, 90_000.0)
-    assert before is not None and after is not None
+    assert before is not None
+    assert after is not None
     assert after.high > 10 * before.high
     for n in range(40):
         known.gone(f"late-{n}")
@@ -368,7 +370,9 @@ def test_ranges_are_monotone_and_the_same_for_the_same_seed(seed: int) -> None:
     for answer in answers.values():
         assert (answer.verdict == "unknown") == bool(answer.unknown)
         if answer.verdict == "range":
-            assert answer.low is not None and answer.likely is not None and answer.high is not None
+            assert answer.low is not None
+            assert answer.likely is not None
+            assert answer.high is not None
             assert 0 <= answer.low <= answer.likely <= answer.high
 
 
@@ -392,7 +396,8 @@ def test_a_job_that_can_never_start_says_never_and_why() -> None:
     for name, words in (("huge", "9"), ("many", "more than there is"), ("over", "queue small may ever have")):
         answer = at.when(name).answer()
         assert (answer.verdict, answer.low, answer.high) == ("never", None, None), name
-        assert answer.why and words in answer.why, answer.why
+        assert answer.why
+        assert words in answer.why, answer.why
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -431,7 +436,9 @@ def test_a_job_that_waits_is_given_a_range_with_its_place_and_what_stops_it() ->
     question = at.when("waits")
     answer = question.answer()
     assert (answer.verdict, answer.place, answer.waiting, answer.unknown) == ("range", 2, 2, "")
-    assert answer.low is not None and answer.high is not None and 0 <= answer.low < answer.high
+    assert answer.low is not None
+    assert answer.high is not None
+    assert 0 <= answer.low < answer.high
     assert answer.why == question.why.explanation.text != ""
     assert question.why_and_when().when == answer
     assert UNKNOWN in answer.assumes
@@ -454,13 +461,15 @@ def test_a_job_that_is_not_there_yet_is_told_when_it_would_start() -> None:
     new = flat([job("new", tasks=2, cpu=1)])
     question = at.attempt_and_wait(new)
     (tried,) = question.answer().jobs
-    assert tried.when is not None and tried.when.verdict == "range"
+    assert tried.when is not None
+    assert tried.when.verdict == "range"
     assert question.tried == replace(at.attempt(new), milliseconds=question.tried.milliseconds)
     at.state.apply_all(Seen(obj) for obj in candidates(at.state, new))
     there = at.when("new").answer()
     assert (tried.when.low, tried.when.high) == (there.low, there.high)
     (fits,) = desk(node("n1", cpu=8)).attempt_and_wait(new).answer().jobs
-    assert fits.starts and fits.when is None
+    assert fits.starts
+    assert fits.when is None
 
 
 def test_what_is_drawn_for_a_job_does_not_depend_on_who_else_is_there() -> None:
@@ -513,21 +522,25 @@ def test_the_command_gives_a_range_with_what_it_rests_on(tmp_path: Path, monkeyp
     ranged = said["verdict"] == "range"
     if ranged:
         assert 0 <= said["low"] < said["likely"] < said["high"]
-        assert "likely start " in shown and "holds in 8 of 10 cases" in shown
+        assert "likely start " in shown
+        assert "holds in 8 of 10 cases" in shown
     else:
         assert said["unknown"].startswith("forecasts for queue default did not hold: of its last ")
     assert "unknown: nothing is known" in pumice("why", waits, "now.cycle")
     none = CliRunner().invoke(app, ["why", "nobody", "now.cycle"])
-    assert none.exit_code == 1 and "nobody" in none.stderr
+    assert none.exit_code == 1
+    assert "nobody" in none.stderr
     supposed = "now.cycle", "--past", "past", "--more", "9xn-0", "--job", waits
     then = json.loads(pumice("what-if", *supposed, "-o", "json"))["job"]
     assert (then["before"]["verdict"], then["before"]["high"]) == (said["verdict"], said["high"])
     assert then["after"]["fate"] == "starts" or not ranged or then["after"]["high"] < said["high"]
     assert "9 more nodes like n-0" in pumice("what-if", *supposed)
     wrong = CliRunner().invoke(app, ["what-if", "now.cycle", "--more", "many"])
-    assert wrong.exit_code == 2 and "--more 'many': must be COUNTxNODE" in wrong.stderr
+    assert wrong.exit_code == 2
+    assert "--more 'many': must be COUNTxNODE" in wrong.stderr
     live = CliRunner().invoke(app, ["why", "a/b", "--past", "past"])
-    assert live.exit_code == 2 and "--past: only for files" in live.stderr
+    assert live.exit_code == 2
+    assert "--past: only for files" in live.stderr
 
 
 # -- learning while it runs -------------------------------------------------------------------------------------------

@@ -118,5 +118,5 @@ def write_kubeconfig(folder: Path, url: str, token: str) -> str:
 async def until(what: Callable[[], bool], seconds: float = 10.0) -> None:
     """Wait until something is true."""
     async with asyncio.timeout(seconds):
-        while not what():
+        while not what():  # noqa: ASYNC110 (asked at an interval)
             await asyncio.sleep(0.005)

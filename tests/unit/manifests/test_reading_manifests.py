@@ -62,7 +62,8 @@ def test_json_that_would_be_too_much_is_refused(tmp_path: Path, text: str) -> No
 def test_aliases_that_repeat_a_little_are_what_they_stand_for(tmp_path: Path) -> None:
     text = "kind: Pod\nmetadata: {name: a, labels: &l {app: x}}\nspec: {nodeSelector: *l}\n"
     [(pod, _)] = manifests.read([file(tmp_path, text)]).objects
-    assert isinstance(pod, api.Pod) and pod.spec.node_selector == {"app": "x"}
+    assert isinstance(pod, api.Pod)
+    assert pod.spec.node_selector == {"app": "x"}
 
 
 def test_only_one_module_loads_yaml() -> None:
@@ -111,7 +112,8 @@ def test_a_node_gives_what_it_has_where_it_does_not_say_more(tmp_path: Path) -> 
     [(node, _)] = manifests.read(
         [file(tmp_path, "kind: Node\nmetadata: {name: a}\nstatus: {capacity: {cpu: 4}}")]
     ).objects
-    assert isinstance(node, api.NodeObject) and node.status.allocatable == {"cpu": 4}
+    assert isinstance(node, api.NodeObject)
+    assert node.status.allocatable == {"cpu": 4}
 
 
 def test_a_quota_limits_what_it_says_where_no_controller_has_written_it(tmp_path: Path) -> None:

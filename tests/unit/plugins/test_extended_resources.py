@@ -81,7 +81,8 @@ def test_a_claim_is_made_where_no_device_plugin_offers_the_resource(dra: Scenari
             assert made == ()
             continue
         [choice] = made
-        assert choice.made is not None and choice.allocation is not None
+        assert choice.made is not None
+        assert choice.allocation is not None
         assert (choice.uid, choice.made.requests[0]["exactly"]["deviceClassName"]) == ("", "gpu")
         given += [r["device"] for r in choice.allocation["devices"]["results"]]
     assert sorted(given) == ["d0", "d1"]

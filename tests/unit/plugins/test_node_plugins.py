@@ -153,7 +153,8 @@ def test_eviction_helps_against_anti_affinity_but_not_under_compat() -> None:
         )
         task, there = ssn.state.tasks["p"], ssn.nodes["a"]
         reason = ssn.search.objection(task, there)
-        assert reason is not None and reason.evictable
+        assert reason is not None
+        assert reason.evictable
         ssn.pre_predicate(task)
         ssn.statement().evict(ssn.state.tasks["r"], "test")
         assert (ssn.search.objection(task, there) is None) is helps
@@ -213,8 +214,10 @@ def test_cpu_and_memory_are_kept_for_idle_devices() -> None:
     nodes = [node("a", None, None, **{GPU: "7"}), node("b", None, None, **{GPU: "8"}), node("c")]
     ssn = opened(ResourceStrategyFit, arguments, nodes, [pod("p"), pod("g", requests={"cpu": "8", GPU: "1"})])
     reasons = {n: ssn.search.objection(ssn.state.tasks["p"], found) for n, found in sorted(ssn.nodes.items())}
-    assert reasons["a"] is None and reasons["c"] is None
-    assert reasons["b"] is not None and reasons["b"].code is Code.UNRESOLVABLE
+    assert reasons["a"] is None
+    assert reasons["c"] is None
+    assert reasons["b"] is not None
+    assert reasons["b"].code is Code.UNRESOLVABLE
     assert reasons["b"].text == f"proportional of resource {GPU} check failed"
     assert ssn.search.objection(ssn.state.tasks["g"], ssn.nodes["b"]) is None
 

@@ -222,7 +222,7 @@ def test_fgd_keeps_a_device_whole_for_those_who_need_one(scenario: Scenario) -> 
 
 
 def test_fgd_refuses_an_argument_that_it_cannot_read() -> None:
-    with pytest.raises(InvalidInput, match="must be cpu milli/gpu milli/devices/models/count, got 'much'"):
+    with pytest.raises(InvalidInput, match="must be cpu milli/gpu milli/devices/models/count, got 'much'"):  # noqa: PT012
         ssn, _ = world([], (1000, 0, 0))
         Fgd(Arguments({"typical": ["much"]})).on_session_open(ssn)
 

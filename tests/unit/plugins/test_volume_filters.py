@@ -186,7 +186,8 @@ def test_a_node_takes_no_more_volumes_than_its_driver_can_attach() -> None:
     assert objections(ssn, "p") == {"n1": "node(s) exceed max volume count", "n2": None}
     assert objections(ssn, "q") == {"n1": None, "n2": None}
     reason = ssn.search.objection(task(ssn, "p"), ssn.nodes["n1"])
-    assert reason is not None and reason.evictable
+    assert reason is not None
+    assert reason.evictable
 
 
 def bind_choices(ssn: Session, name: str, on: str) -> list[VolumeChoice]:

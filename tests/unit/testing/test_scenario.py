@@ -80,7 +80,7 @@ def test_the_assertions_say_what_is_instead(scenario: Scenario) -> None:
 
 def test_settling_is_asserted_by_running_on(scenario: Scenario) -> None:
     scenario.node("n1", cpu=1).job("a").job("b")
-    with pytest.raises(AssertionError, match=r"cycle 1 of 5 that should change nothing decided \[Bind"):
+    with pytest.raises(AssertionError, match=r"cycle 1 of 5 that should change nothing decided \[Bind"):  # noqa: PT012
         scenario.run(plugins=["gang"], actions=["enqueue"])
         scenario._assembly = None
         scenario.run(plugins=["gang"], actions=["enqueue"])

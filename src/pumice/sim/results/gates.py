@@ -159,7 +159,8 @@ def judge_seeds(gate: Gate, comparison: SeedComparison) -> Ruling:
 def _in_kind(gate: Gate, row: SeedRow, at: int, low: float, high: float) -> tuple[float, float]:
     """The limits of an effect as a part of the first value, or in the figure's unit, as the rule wants it."""
     effect, base = row.effects[at], row.values[0]
-    assert effect is not None and base is not None
+    assert effect is not None
+    assert base is not None
     if (gate.kind == "relative") == (effect.scale == "ratio"):
         return low, high
     size = abs(base.estimate) or 1.0  # nothing of nothing: no pair differs

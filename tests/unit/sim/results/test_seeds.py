@@ -149,7 +149,8 @@ def test_an_exploratory_verdict_that_does_not_hold_up_among_all_is_marked_and_th
         runs["one"][s] = msgspec.structs.replace(runs["one"][s], fairness_share=0.4, fragmentation=0.1 * (s + 1) % 0.25)
     exploratory = compare_seeds(runs).row("fairness.share").effects[1]
     declared = compare_seeds(runs, primary="fairness.share").row("fairness.share").effects[1]
-    assert exploratory is not None and declared is not None
+    assert exploratory is not None
+    assert declared is not None
     assert (exploratory.verdict, exploratory.alone) == ("better", True)
     assert (declared.verdict, declared.alone) == ("better", False)
 

@@ -62,8 +62,10 @@ def test_a_look_says_the_interval_that_holds_over_all_looks() -> None:
     found = parse_sure("5%").look(runs(first=base, second=[one * 0.9 + at % 3 for at, one in enumerate(base)]))
     wide = compare_seeds(runs(first=base, second=[one * 0.9 + at % 3 for at, one in enumerate(base)]), alpha=LOOK_ALPHA)
     effect = wide.row("wait.mean").effects[1]
-    assert effect is not None and found.found == effect.change
-    assert found.seeds == 20 and found.sure
+    assert effect is not None
+    assert found.found == effect.change
+    assert found.seeds == 20
+    assert found.sure
 
 
 # -- rules ------------------------------------------------------------------------------------------------------------

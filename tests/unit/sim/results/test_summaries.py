@@ -241,7 +241,8 @@ def test_figures_with_lower_bounds_never_exceed_the_truth_and_those_not_marked_a
     known = Distribution.of(exact, bounds)
     truth = Distribution.of([*exact, *(bound + rest for bound, rest in zip(bounds, more, strict=False))])
     assume(known is not None and len(bounds) <= len(more))
-    assert known is not None and truth is not None
+    assert known is not None
+    assert truth is not None
     for name in ("mean", "p50", "p95", "p99", "max"):
         assert getattr(known, name) <= getattr(truth, name) * (1 + 1e-12)
         if name not in known.at_least:

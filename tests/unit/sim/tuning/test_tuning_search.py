@@ -110,7 +110,8 @@ def test_where_only_chance_differs_nothing_is_recommended() -> None:
 
 def test_values_that_change_no_run_are_no_result() -> None:
     found = tuned(lambda one, on: (600.0 + on, 600.0))
-    assert not found.recommended and found.winner is None
+    assert not found.recommended
+    assert found.winner is None
     assert "none was better" in found.why_not
 
 
@@ -122,9 +123,12 @@ def planted(one: Candidate, on: Occasion) -> tuple[float, float]:
 
 def test_what_is_there_is_found_and_told_with_its_interval() -> None:
     found = tuned(planted)
-    assert found.recommended and found.winner is not None and found.comparison is not None
+    assert found.recommended
+    assert found.winner is not None
+    assert found.comparison is not None
     effect = found.comparison.row("wait.mean").effects[1]
-    assert effect is not None and effect.verdict == "better"
+    assert effect is not None
+    assert effect.verdict == "better"
     assert found.comparison.seeds == tuple(range(13, 25))
     assert 5 <= dict(found.winner.point)["w"] <= 9
 
@@ -226,7 +230,8 @@ def test_finalists_do_not_all_do_the_same() -> None:
     """Of two knobs one does nothing: the choice is between values of the other."""
     found = tuned(lambda one, on: (6000 - 100.0 * dict(one.point).get("w", 1) + on, 600.0), runs=200)
     weights = [dict(one.tried.candidate.point)["w"] for one in found.finalists]
-    assert len(weights) > 1 and len(set(weights)) == len(weights)
+    assert len(weights) > 1
+    assert len(set(weights)) == len(weights)
 
 
 def test_a_split_keeps_the_order_and_enough_for_a_verdict() -> None:
