@@ -16,7 +16,7 @@ from pumice.framework.registry import default_registry
 from pumice.kube.admission import Admissions, Ungrouped
 from pumice.kube.gangs import HalfGangs
 from pumice.kube.metrics import CycleMetrics
-from pumice.kube.outbox import Overtaken
+from pumice.kube.outbox import StaleIntents
 from pumice.kube.statuses import PodConditions, QueueStatuses
 from pumice.model import resources as dimensions
 from pumice.model.api import decode
@@ -73,7 +73,7 @@ class Churn:
             self._see("Node", {"metadata": {"name": f"n{i}"}, "status": status})
         self._see("Queue", {"metadata": {"name": "default"}, "spec": {"weight": 1}})
         self.conditions, self.queues, self.admissions = PodConditions(), QueueStatuses(), Admissions()
-        self.ungrouped, self.metrics, self.overtaken = Ungrouped(), CycleMetrics(), Overtaken()
+        self.ungrouped, self.metrics, self.overtaken = Ungrouped(), CycleMetrics(), StaleIntents()
         self.half = HalfGangs(60.0)
 
     def drain(self) -> list[ClusterEvent]:

@@ -19,7 +19,7 @@ from lawful import lawful
 
 from pumice.answers.questions import QUESTIONS
 from pumice.answers.service import Answers
-from pumice.answers.visibility import A_NODE, EVERYTHING, FIELDS, OTHERS, Sight, VisibleNames, for_owner, seen
+from pumice.answers.visibility import A_NODE, EVERYTHING, FIELDS, OTHERS, Visibility, VisibleNames, for_owner, seen
 from pumice.framework.session.runtime import Runtime
 from pumice.model import api
 from pumice.model.events import Seen
@@ -119,7 +119,7 @@ def test_every_field_of_every_answer_is_known_to_the_filter() -> None:
 def test_a_node_is_hidden_wherever_a_field_is_of_nodes() -> None:
     answer = {"node": "n1", "nodes": {"n1": 2, "n2": 3}, "placed": {"own/p": "n1", "other/p": "n2"}, "example": "n9"}
     names = VisibleNames(frozenset(("own", "other")), frozenset())
-    assert seen(answer, Sight(frozenset(("own",))), names) == {
+    assert seen(answer, Visibility(frozenset(("own",))), names) == {
         "node": A_NODE,
         "nodes": {A_NODE: 5},
         "placed": {"own/p": A_NODE, OTHERS: A_NODE},
@@ -131,7 +131,7 @@ def test_a_node_is_hidden_wherever_a_field_is_of_nodes() -> None:
     "text", ["Pod/other/p", "other/p/part", "(other/p)", "other/p.", "'other/p'", "other/p, own/p"]
 )
 def test_a_name_is_hidden_with_all_that_stands_above_and_below_it(text: str) -> None:
-    told = seen({"text": text}, Sight(frozenset(("own",))), VisibleNames(frozenset(("own", "other"))))["text"]
+    told = seen({"text": text}, Visibility(frozenset(("own",))), VisibleNames(frozenset(("own", "other"))))["text"]
     assert OTHERS in told
     assert "other/" not in told
     assert ("own/p" in text) == ("own/p" in told)
@@ -148,7 +148,7 @@ def test_nothing_of_other_namespaces_nodes_or_queues_is_told(world: WorldDraw, p
     names = desk.names()
     for uid, job in sorted(state.jobs.items()):
         why = desk.why(uid)
-        told: Any = seen(why, Sight(frozenset((job.namespace,))), names)
+        told: Any = seen(why, Visibility(frozenset((job.namespace,))), names)
         text = json.dumps(told)
         for match in SECRET.finditer(text):
             assert not match.group().startswith("nodule"), text

@@ -19,7 +19,7 @@ from pumice.answers.jobs import WaitingAnswer
 from pumice.answers.queues import FairnessAnswer, Standing
 from pumice.answers.service import MOST_ROWS, Answers
 from pumice.answers.supposition import WhatIf, read_what_if
-from pumice.answers.visibility import Sight, VisibleNames, seen
+from pumice.answers.visibility import Visibility, VisibleNames, seen
 from pumice.answers.what_if import WhatIfAnswer
 from pumice.answers.when.answer import WhenAnswer
 from pumice.answers.when.forecast import TryQuestion, WhenQuestion
@@ -238,7 +238,7 @@ QUESTIONS: Final[tuple[Question[Any], ...]] = (WHY, WHEN, WAITING, QUEUES, FAIRN
 api.make_known(*(question.parameters for question in QUESTIONS))
 
 
-async def answered(ask: AskOwner, question: Question[Any], asked: Asked, sight: Sight, who: str = "") -> Any:
+async def answered(ask: AskOwner, question: Question[Any], asked: Asked, sight: Visibility, who: str = "") -> Any:
     """Return an answer as plain data, as much of it as a caller may see.
 
     :raises PumiceError: there is none; says why.

@@ -43,7 +43,7 @@ class VisibleNames:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Visibility:
     """The user's view."""
 
     namespaces: frozenset[str] | None = field(default_factory=frozenset)
@@ -52,12 +52,12 @@ class Sight:
     queues: bool = False
 
 
-EVERYTHING: Final = Sight(None, True, True)
+EVERYTHING: Final = Visibility(None, True, True)
 _STANDINGS: Final[dict[str, list[Any] | None]] = {"standing": None, "standings": [], "queues": []}
 """Fields that add up what all namespaces hold, and what stands there for who may not see it."""
 
 
-def seen(answer: Any, sight: Sight, names: VisibleNames) -> Any:
+def seen(answer: Any, sight: Visibility, names: VisibleNames) -> Any:
     """An answer as plain data, without what is not to be seen; that something was left out is told in ``unseen``."""
     data = msgspec.to_builtins(answer)
     if sight == EVERYTHING:
@@ -78,7 +78,7 @@ def seen(answer: Any, sight: Sight, names: VisibleNames) -> Any:
 class _Hidden:
     """Replaces names, and remembers of which kinds."""
 
-    def __init__(self, sight: Sight, names: VisibleNames) -> None:
+    def __init__(self, sight: Visibility, names: VisibleNames) -> None:
         self._sight, self._names = sight, names
         allowed = sight.namespaces
         self._foreign = names.namespaces - allowed if allowed is not None else frozenset()
@@ -140,7 +140,7 @@ class _Hidden:
 def for_owner(intent: StatusUpdate | Note, namespaces: frozenset[str]) -> StatusUpdate | Note:
     """What is written on an object, as all who may read the object may see it: names of other namespaces are hidden."""
     own, slash, _ = intent.key.partition("/")
-    hidden = _Hidden(Sight(frozenset((own,)) if slash else None, True, True), VisibleNames(namespaces))
+    hidden = _Hidden(Visibility(frozenset((own,)) if slash else None, True, True), VisibleNames(namespaces))
     if isinstance(intent, Note):
         return structs.replace(intent, message=hidden.of(intent.message))
     return structs.replace(intent, status=hidden.of(intent.status), annotations=hidden.of(intent.annotations))

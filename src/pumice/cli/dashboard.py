@@ -24,7 +24,7 @@ from pumice.cli.options import (
 from pumice.sockets import is_loopback, listening
 
 if TYPE_CHECKING:
-    from pumice.dashboard.alone import StateHolder
+    from pumice.dashboard.local import StateHolder
 
 
 def dashboard(
@@ -65,7 +65,7 @@ def dashboard(
     import asyncio
     import signal
 
-    from pumice.dashboard.access import OpenDoor, TokenDoor
+    from pumice.dashboard.access import OpenAccess, TokenAccess
     from pumice.dashboard.server import Dashboard
     from pumice.kube.access import Reviews
     from pumice.kube.client import KubeClient
@@ -90,11 +90,11 @@ def dashboard(
         async def serving() -> None:
             if cluster and login:
                 async with KubeClient(Credentials(kubeconfig, context), connections=16) as client:
-                    pages = Dashboard(holder.ask, holder.history, TokenDoor(Reviews(client)), title=title)
+                    pages = Dashboard(holder.ask, holder.history, TokenAccess(Reviews(client)), title=title)
                     await serve(opened, pages.routes(), tls)
             else:
                 hosts = (address.rpartition(":")[0],)
-                pages = Dashboard(holder.ask, holder.history, OpenDoor(), title=title, hosts=hosts)
+                pages = Dashboard(holder.ask, holder.history, OpenAccess(), title=title, hosts=hosts)
                 await serve(opened, pages.routes(), tls)
 
         render.note(f"The pages are at {'https' if tls else 'http'}://{address}/")
@@ -117,7 +117,7 @@ def _holder(
     names: list[str] | None,
     cluster: tuple[str | None, str | None],
 ) -> tuple[StateHolder, str]:
-    from pumice.dashboard.alone import ClusterHolder, SimulationHolder, StillHolder
+    from pumice.dashboard.local import ClusterHolder, SimulationHolder, StillHolder
     from pumice.scheduler.assembly import assemble, catalogue_of
 
     if paths:

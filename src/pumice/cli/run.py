@@ -203,10 +203,10 @@ def run(config: Path | None, flags: Mapping[str, Any]) -> None:
 
 def _pages(service: Service, history: RecentHistory) -> Callable[[Reviews], Sequence[BaseRoute]]:
     """The pages over the scheduler."""
-    from pumice.dashboard.access import TokenDoor
+    from pumice.dashboard.access import TokenAccess
     from pumice.dashboard.server import Dashboard
 
-    return lambda reviews: Dashboard(service.ask, history, TokenDoor(reviews), prefix="/dashboard").routes()
+    return lambda reviews: Dashboard(service.ask, history, TokenAccess(reviews), prefix="/dashboard").routes()
 
 
 def _history(settings: HistorySettings) -> Folder | None:

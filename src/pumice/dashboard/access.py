@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from pumice.answers.visibility import EVERYTHING, Sight
+from pumice.answers.visibility import EVERYTHING, Visibility
 from pumice.kube.access import KnownUser, Reviews, readable, sight_of, trial_rights
 
 LASTS: Final = 8 * 3600.0
@@ -31,7 +31,7 @@ class Reader(Protocol):
         """The user's name."""
         ...
 
-    async def sight(self, namespaces: Iterable[str]) -> Sight:
+    async def sight(self, namespaces: Iterable[str]) -> Visibility:
         """The user's rights, for these namespaces."""
         ...
 
@@ -51,7 +51,7 @@ class Local:
         """Nobody asks."""
         return ""
 
-    async def sight(self, namespaces: Iterable[str]) -> Sight:
+    async def sight(self, namespaces: Iterable[str]) -> Visibility:
         """Everything."""
         return EVERYTHING
 
@@ -71,12 +71,12 @@ class SignedIn:
         """As the API server calls him."""
         return self.user.username
 
-    async def sight(self, namespaces: Iterable[str]) -> Sight:
+    async def sight(self, namespaces: Iterable[str]) -> Visibility:
         """The user's rights to see: one question for the whole cluster, else one for each namespace."""
         whole = await sight_of(self.reviews, self.user, ())
         if whole.namespaces is None:
             return whole
-        return Sight(await readable(self.reviews, self.user, namespaces), whole.nodes, whole.queues)
+        return Visibility(await readable(self.reviews, self.user, namespaces), whole.nodes, whole.queues)
 
     async def must_submit(self, namespaces: Iterable[str]) -> None:
         """He has the rights to submit the job."""
@@ -86,7 +86,7 @@ class SignedIn:
                     raise NotAllowed(f"{self.name} may not {right}")
 
 
-class PageDoor(Protocol):
+class PageAccess(Protocol):
     """Lets people in."""
 
     needs_token: bool
@@ -104,7 +104,7 @@ class PageDoor(Protocol):
         ...
 
 
-class OpenDoor:
+class OpenAccess:
     """For this machine alone."""
 
     needs_token = False
@@ -121,7 +121,7 @@ class OpenDoor:
         """Nothing is known."""
 
 
-class TokenDoor:
+class TokenAccess:
     """Lets in who shows a token that the API server knows. Tokens stay here; a browser keeps a random word."""
 
     needs_token = True

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from pumice.answers.visibility import Sight
+from pumice.answers.visibility import Visibility
 from pumice.history.lines import (
     Begins,
     Conf,
@@ -191,7 +191,7 @@ class RecentHistory(Observer):
         )
 
 
-def changes_for(changes: Iterable[ClusterChange], sight: Sight) -> list[ClusterChange]:
+def changes_for(changes: Iterable[ClusterChange], sight: Visibility) -> list[ClusterChange]:
     """The changes that somebody may see, the newest first; names of others' beneficiaries are left out."""
     found = []
     for change in reversed(list(changes)):

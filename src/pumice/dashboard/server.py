@@ -23,8 +23,8 @@ from starlette.routing import BaseRoute, Route
 from pumice.answers.jobs import JobRow, NoSuchThing
 from pumice.answers.questions import TRY, WHY, AboutTrial, AboutWhy, Asked, AskOwner, answered
 from pumice.answers.survey import NodeRow, Survey, take_survey
-from pumice.answers.visibility import EVERYTHING, Sight
-from pumice.dashboard.access import COOKIE, NotAllowed, PageDoor, Reader
+from pumice.answers.visibility import EVERYTHING, Visibility
+from pumice.dashboard.access import COOKIE, NotAllowed, PageAccess, Reader
 from pumice.dashboard.history import RecentHistory, changes_for
 from pumice.dashboard.views import (
     FILTERS,
@@ -139,7 +139,7 @@ class Dashboard:
         self,
         ask: AskOwner,
         history: RecentHistory,
-        door: PageDoor,
+        access: PageAccess,
         *,
         prefix: str = "",
         title: str = "",
@@ -147,7 +147,7 @@ class Dashboard:
     ) -> None:
         """*hosts*: names of this machine beside its loopback ones, under which it answers where no token is needed."""
         self._hosts = frozenset({"localhost", "127.0.0.1", "[::1]", *(host.lower() for host in hosts)})
-        self._ask, self._history, self._door = ask, history, door
+        self._ask, self._history, self._access = ask, history, access
         self._prefix, self._title = prefix, title
         self._taken: _Taken | None = None
         self._taker: asyncio.Task[Survey] | None = None
@@ -182,7 +182,7 @@ class Dashboard:
             Route(f"{at}/stream", self._stream),
             Route(f"{at}/static/{{name}}", self._static),
         ]
-        if self._door.needs_token:
+        if self._access.needs_token:
             return [*routes]
         return [Route(r.path, partial(self._addressed, r.endpoint), methods=list(r.methods or ())) for r in routes]
 
@@ -222,18 +222,18 @@ class Dashboard:
             "reader": reader.name if reader is not None else "",
             "still": _STILL.get(self._taken.survey.source, "") if self._taken is not None else "",
             "looked": self._taken.number if self._taken is not None else 0,
-            "signed_in": reader is not None and self._door.needs_token,
+            "signed_in": reader is not None and self._access.needs_token,
         }
         text = self._jinja.get_template(template).render(**known, **values)
         return HTMLResponse(text, status, _HEADERS)
 
     async def _reader(self, request: Request) -> Reader | None:
         try:
-            return await self._door.reader(request.cookies.get(COOKIE, ""))
+            return await self._access.reader(request.cookies.get(COOKIE, ""))
         except PumiceError:
             return None
 
-    async def _seen(self, request: Request, reader: Reader) -> tuple[Survey, Sight, View]:
+    async def _seen(self, request: Request, reader: Reader) -> tuple[Survey, Visibility, View]:
         known = self._taken
         if known is not None and FRESH < time.monotonic() - known.at < SHOWN and "hx-request" not in request.headers:
             survey = known.survey  # painted at once; what is new comes by the stream
@@ -417,13 +417,13 @@ class Dashboard:
 
     # -- coming and going -------------------------------------------------------------------------------------------
     async def _login(self, request: Request) -> Response:
-        if not self._door.needs_token:
+        if not self._access.needs_token:
             return RedirectResponse(f"{self._prefix}/", 303)
         problem = ""
         if request.method == "POST":
             try:
                 token = (await _form(request)).get("token", "").strip()
-                cookie = await self._door.sign_in(token) if token and _same_origin(request) else ""
+                cookie = await self._access.sign_in(token) if token and _same_origin(request) else ""
             except FormTooLarge as no:
                 return self._made("login.html", None, 413, problem=str(no), page="login")
             except PumiceError as exc:
@@ -440,7 +440,7 @@ class Dashboard:
 
     async def _logout(self, request: Request) -> Response:
         if _same_origin(request):
-            self._door.sign_out(request.cookies.get(COOKIE, ""))
+            self._access.sign_out(request.cookies.get(COOKIE, ""))
         answer = RedirectResponse(f"{self._prefix}/login", 303)
         answer.delete_cookie(COOKIE, path=self._prefix or "/")
         return answer

@@ -16,7 +16,7 @@ from pumice.answers.jobs import Amounts, JobRow
 from pumice.answers.queues import Loan, Standing, fairness_of, leaves_of, loans_of
 from pumice.answers.supposition import WhatIf, read_what_if
 from pumice.answers.survey import NodeRow, PluginRow, QueueSetting, Survey
-from pumice.answers.visibility import Sight, VisibleNames, seen
+from pumice.answers.visibility import Visibility, VisibleNames, seen
 from pumice.answers.what_if import counts, fares, shares, summary
 from pumice.answers.when.answer import WhenAnswer, start_in_words
 from pumice.dashboard.history import UseSample
@@ -68,7 +68,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         return found.text if found.short or found.loans else ""
 
 
-def seen_by(survey: Survey, sight: Sight) -> View:
+def seen_by(survey: Survey, sight: Visibility) -> View:
     """The user's view. Rows that he may not see are not there, so nothing of them is in any sum."""
     jobs = [row for row in survey.jobs if sight.namespaces is None or row.namespace in sight.namespaces]
     own: dict[str, Amounts] = {}
@@ -98,7 +98,7 @@ def seen_by(survey: Survey, sight: Sight) -> View:
     )
 
 
-def shown_rows(rows: Iterable[JobRow], survey: Survey, sight: Sight) -> list[JobRow]:
+def shown_rows(rows: Iterable[JobRow], survey: Survey, sight: Visibility) -> list[JobRow]:
     """Rows as they are shown: names in their texts that are not to be seen are taken out."""
     listed = list(rows)
     if sight.namespaces is None and sight.nodes:

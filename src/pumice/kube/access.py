@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from pumice.answers.visibility import Sight
+from pumice.answers.visibility import Visibility
 from pumice.errors import PumiceError
 from pumice.kube.client import KubeClient
 
@@ -193,10 +193,10 @@ def trial_rights(namespace: str) -> tuple[Right, Right]:
     return Right("create", VOLCANO, "podgroups", namespace), Right("create", "", "pods", namespace)
 
 
-async def sight_of(reviews: Reviews, user: KnownUser, namespaces: Iterable[str]) -> Sight:
+async def sight_of(reviews: Reviews, user: KnownUser, namespaces: Iterable[str]) -> Visibility:
     """The permissions of a user who may read jobs in these namespaces."""
     everywhere, nodes, queues = await asyncio.gather(*(reviews.may(user, right) for right in (ALL_JOBS, NODES, QUEUES)))
-    return Sight(None if everywhere else frozenset(namespaces), nodes, queues)
+    return Visibility(None if everywhere else frozenset(namespaces), nodes, queues)
 
 
 async def readable(reviews: Reviews, user: KnownUser, namespaces: Iterable[str]) -> frozenset[str]:

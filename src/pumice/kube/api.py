@@ -23,7 +23,7 @@ from starlette.routing import BaseRoute, Route
 from pumice.answers.jobs import NoSuchThing
 from pumice.answers.questions import API_VERSION, QUESTIONS, Asked, AskOwner, Question, answered, openapi_document
 from pumice.answers.service import MOST_ROWS
-from pumice.answers.visibility import EVERYTHING, Sight
+from pumice.answers.visibility import EVERYTHING, Visibility
 from pumice.errors import InvalidInput, PumiceError, decoder_words
 from pumice.kube.access import (
     EVERYTHING_RIGHTS,
@@ -109,7 +109,7 @@ class AnswersApi:
         asked, sight = await self._allowed(question, Asked(parameters, body), user)
         return await answered(self._ask, question, asked, sight, user.username)
 
-    async def _allowed(self, question: Question[Any], asked: Asked, user: KnownUser) -> tuple[Asked, Sight]:
+    async def _allowed(self, question: Question[Any], asked: Asked, user: KnownUser) -> tuple[Asked, Visibility]:
         """Return the question as it may be put, and what the caller may see of the answer.
 
         :raises Unauthorized: a right is missing.

@@ -328,7 +328,7 @@ S = TaskStatus
 _CORDONED = "node.kubernetes.io/unschedulable"
 
 
-class Overtaken:
+class StaleIntents:
     """Looks once more at what was handed over, against the newest view of the cluster.
 
     Beside another scheduler, or after a takeover with thousands of binds, seconds pass between a decision and its

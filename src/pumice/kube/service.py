@@ -18,7 +18,7 @@ from pumice.kube.backend import KubeBackend
 from pumice.kube.gangs import HALF, HalfGangs
 from pumice.kube.health import Probes
 from pumice.kube.metrics import CycleMetrics
-from pumice.kube.outbox import Overtaken
+from pumice.kube.outbox import StaleIntents
 from pumice.kube.statuses import PodConditions, QueueStatuses
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Intent, Note
@@ -83,7 +83,7 @@ class Service:
         self._queues = QueueStatuses()
         self._admissions, self._ungrouped = Admissions(), Ungrouped()
         self._half = HalfGangs(half_gangs)
-        self._overtaken = Overtaken()
+        self._overtaken = StaleIntents()
         self._history, self._learned = history, learned
         self._forecasts: Forecasts | None = None
         loop.observers.append(self._ungrouped)

@@ -14,7 +14,7 @@ import msgspec
 
 from pumice.answers.service import Answers
 from pumice.config import from_data
-from pumice.dashboard.access import OpenDoor, TokenDoor
+from pumice.dashboard.access import OpenAccess, TokenAccess
 from pumice.dashboard.history import RecentHistory
 from pumice.dashboard.server import Dashboard
 from pumice.framework.registry import default_registry
@@ -94,8 +94,10 @@ def served(desk: Answers, history: RecentHistory | None = None, word: Word | Non
     task: list[asyncio.Task[None]] = []
 
     async def main() -> None:
-        door = OpenDoor() if word is None else TokenDoor(Reviews(word))  # type: ignore[arg-type]
-        await serve(opened, Dashboard(asking(desk), history or RecentHistory(desk.state), door, title="test").routes())
+        access = OpenAccess() if word is None else TokenAccess(Reviews(word))  # type: ignore[arg-type]
+        await serve(
+            opened, Dashboard(asking(desk), history or RecentHistory(desk.state), access, title="test").routes()
+        )
 
     def run() -> None:
         task.append(loop.create_task(main()))

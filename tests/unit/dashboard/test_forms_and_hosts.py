@@ -10,7 +10,7 @@ from dashboard_worlds import Word, asking, desk_over, served
 from starlette.routing import Route
 from test_pages_keep_secrets import Browser
 
-from pumice.dashboard.access import OpenDoor
+from pumice.dashboard.access import OpenAccess
 from pumice.dashboard.history import RecentHistory
 from pumice.dashboard.server import MOST_BYTES, Dashboard
 from pumice.testing import job, node
@@ -35,7 +35,7 @@ def test_a_form_that_is_too_large_is_refused_as_such(page: str, form: dict[str, 
 def every_path() -> list[tuple[str, str]]:
     """Path and method of everything that can be opened."""
     desk = desk_over(node("n1", cpu=1))
-    pages = Dashboard(asking(desk), RecentHistory(desk.state), OpenDoor())
+    pages = Dashboard(asking(desk), RecentHistory(desk.state), OpenAccess())
     routes = [route for route in pages.routes() if isinstance(route, Route)]
     assert len(routes) > 10
     return [(r.path.format(namespace="default", name="a"), method) for r in routes for method in r.methods or ()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dashboard_worlds import NOON, desk_over
 
 from pumice.answers.survey import take_survey
-from pumice.answers.visibility import EVERYTHING, Sight
+from pumice.answers.visibility import EVERYTHING, Visibility
 from pumice.dashboard.history import MOST_SAMPLES, RecentHistory, changes_for
 from pumice.dashboard.views import seen_by
 from pumice.history.recorder import HistoryRecorder
@@ -79,7 +79,7 @@ def test_what_changed_is_told_at_its_time() -> None:
         ]
     )
     assert [at for at, *_ in told] == [60] * 4 + [120] * 2
-    narrow = changes_for(history.changes, Sight(frozenset({"default"}), nodes=False, queues=False))
+    narrow = changes_for(history.changes, Visibility(frozenset({"default"}), nodes=False, queues=False))
     assert sorted(c.what for c in narrow) == ["conf", "evicted", "started", "submitted"]
     assert narrow[0].beneficiary == "(another namespace)"
 

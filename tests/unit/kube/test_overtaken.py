@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import force_setattr
 
-from pumice.kube.outbox import Overtaken
+from pumice.kube.outbox import StaleIntents
 from pumice.model.api import NodeObject, Pod, Toleration
 from pumice.model.events import BindFailed, Gone, Seen
 from pumice.model.intents import Bind, Evict
@@ -28,7 +28,7 @@ def tell(state: ClusterState, *objects: Any) -> None:
     state.apply_all(Seen(obj) for obj in flat(objects))
 
 
-def bound(state: ClusterState, look: Overtaken, name: str, to: str = "n1") -> None:
+def bound(state: ClusterState, look: StaleIntents, name: str, to: str = "n1") -> None:
     """Decide a bind, and hand it over."""
     task = state.task_by_key[f"default/{name}"]
     state.now += 1.0
@@ -37,9 +37,9 @@ def bound(state: ClusterState, look: Overtaken, name: str, to: str = "n1") -> No
     look.handed_over([Bind(task.key, task.uid, to)])
 
 
-def world() -> tuple[ClusterState, Overtaken]:
+def world() -> tuple[ClusterState, StaleIntents]:
     state = state_of(node("n1", cpu=4), node("n2", cpu=4), queue("default"), *(pod(f"p{i}", cpu=1) for i in range(4)))
-    look = Overtaken()
+    look = StaleIntents()
     for i in range(3):
         bound(state, look, f"p{i}")
     return state, look
@@ -112,12 +112,12 @@ def test_a_bind_of_a_pod_that_is_gone_or_leaving_is_withdrawn_and_one_that_faile
     assert look.look(state) == {}
 
 
-def evicting() -> tuple[ClusterState, Overtaken]:
+def evicting() -> tuple[ClusterState, StaleIntents]:
     state = state_of(node("n1", cpu=4), queue("default"), job("low", tasks=1, on="n1", cpu=4), job("high", cpu=4))
     victim = state.task_by_key["default/low-0"]
     state.move(victim, S.RELEASING, state.nodes["n1"])
     state.assume(victim)
-    look = Overtaken()
+    look = StaleIntents()
     look.handed_over([Evict(victim.key, victim.uid, "n1", "preempt", "default/low", "default/high", "default/high-0")])
     return state, look
 
