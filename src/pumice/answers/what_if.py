@@ -38,9 +38,11 @@ from pumice.scheduler.recording import NextCycle, conf_of, restored, runtime_of
 from pumice.subprocess_runner import IsolatedProcess, NotInTime
 from pumice.words import counted
 
-Fate = Literal["runs", "starts", "grows", "promised", "waits", "evicted"]
-"""The effect of the next cycle on a job: none, because it has its places; the places that it needs to start; more pods;
-room that is being released; a wait; lost pods."""
+Fate = Literal["runs", "starts", "moves", "grows", "promised", "waits", "evicted"]
+"""The effect of the next cycle on a job: none, because it has its places; the places that it needs to start; other
+places for pods that lose theirs; more pods; room that is being released; a wait; lost pods."""
+MOST_NAMED: Final = 3
+"""Nodes that are named in one line."""
 MOST_PLAYED: Final = 2000
 """Waiting jobs of which it is said when they start, the first in order."""
 NOT_ASKED = "extenders are not asked: both sides are decided without them"
@@ -53,6 +55,8 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     """Job -> what becomes of it."""
     evicted: list[Evicted]
     standings: list[Standing]
+    bound: dict[str, list[str]] = {}
+    """Job -> the nodes to which the cycle binds pods of it."""
     scene: Scene
     """The cluster after it, to be played forward, with the pending jobs whose start is asked for."""
 
@@ -64,6 +68,8 @@ class BothSides(msgspec.Struct, frozen=True, kw_only=True):
     after: Side
     queue_of: dict[str, str]
     """Job -> its queue."""
+    moved: dict[str, list[str]] = {}
+    """Job that runs, and would restart on other nodes -> its nodes now."""
     changes: list[str]
     """The supposition, in words."""
     assumes: list[str]
@@ -83,11 +89,19 @@ def play_sides(saved: SavedCycle, objects: Iterable[AnyObject], asked: WhatIf, r
     plain_own, plain_other = without_extenders(own, registry), without_extenders(other, registry)
     begun = restored(saved, registry, conf=None if plain_own is own else plain_own, objects=objects)
     before = _decided(begun, asked.job)
+    runs = {
+        uid: sorted({task.node.name for task in job.tasks.values() if task.node is not None})
+        for uid, job in begun.state.jobs.items()
+        if before.fates.get(uid) in ("runs", "grows")
+    }
     said += suppose(begun.state, asked)
     if plain_other is not plain_own:
         begun.assembly, begun.runtime = assemble(plain_other, registry), runtime_of(saved, health=False)
     after = _decided(begun, asked.job)
+    moved = {uid: nodes for uid, nodes in runs.items() if nodes and after.fates.get(uid) == "starts"}
+    after = msgspec.structs.replace(after, fates=after.fates | dict.fromkeys(moved, "moves"))
     return BothSides(
+        moved=moved,
         before=before,
         after=after,
         queue_of={uid: job.queue for uid, job in begun.state.jobs.items()},
@@ -133,8 +147,10 @@ def _decided(begun: NextCycle, asked: str) -> Side:
     for uid in report.pipelined:
         fates[uid] = "promised"
     evicted: list[Evicted] = []
+    bound: dict[str, set[str]] = {}
     for intent in report.intents:
         if isinstance(intent, Bind) and intent.job in fates:
+            bound.setdefault(intent.job, set()).add(intent.node)
             fates[intent.job] = "grows" if intent.job in ready else "starts"
         elif isinstance(intent, Evict):
             task = state.task_by_key.get(intent.pod)
@@ -148,6 +164,7 @@ def _decided(begun: NextCycle, asked: str) -> Side:
     return Side(
         fates=fates,
         evicted=evicted,
+        bound={job: sorted(nodes) for job, nodes in bound.items()},
         standings=[standing_of(snapshot, report.gauges) for snapshot in taken],
         scene=replace(scene, lanes=lanes_of(state.queues, report.gauges), waiters=_played(scene, asked)),
     )
@@ -252,6 +269,8 @@ class SupposedStart(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None = None
     likely: float | None = None
     high: float | None = None
+    nodes: list[str] = []
+    """Of a job that moves: where its pods are, or will be."""
 
 
 class JobEffect(msgspec.Struct, frozen=True, kw_only=True):
@@ -286,6 +305,8 @@ class WhatIfAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs that would start sooner."""
     later: int
     """Jobs that would start later, or lose pods."""
+    moved: int = 0
+    """Jobs that run, and would restart on other nodes."""
     jobs: list[JobEffect]
     """Those of them that fare most otherwise, the worst off first."""
     job: JobEffect | None = None
@@ -311,8 +332,8 @@ def compared(sides: BothSides, learned: Learned | None, job: str, source: Source
         JobEffect(
             job=uid,
             queue=sides.queue_of.get(uid, ""),
-            before=_start(before, uid, played_before),
-            after=_start(after, uid, played_after),
+            before=_start(before, uid, played_before, sides.moved.get(uid, [])),
+            after=_start(after, uid, played_after, after.bound.get(uid, []) if uid in sides.moved else []),
         )
         for uid in sorted({job, *_otherwise(before, after, played_before, played_after)})
         if uid in before.fates or uid in after.fates
@@ -321,7 +342,8 @@ def compared(sides: BothSides, learned: Learned | None, job: str, source: Source
     affected = sorted(
         (effect for effect in effects if effect.job in moved), key=lambda e: (-moved[e.job], e.queue, e.job)
     )
-    later = sum(1 for move in moved.values() if move > 0)
+    restarts = sum(1 for effect in affected if effect.after.fate == "moves")
+    later = sum(1 for move in moved.values() if move > 0) - restarts
     shown = affected if len(affected) <= MOST_JOBS else [*affected[: MOST_JOBS // 2], *affected[-MOST_JOBS // 2 :]]
     forecasts = (*played_after.answers.values(), *played_before.answers.values())
     assumes = list(dict.fromkeys(text for one in forecasts for text in one.assumes))
@@ -331,8 +353,9 @@ def compared(sides: BothSides, learned: Learned | None, job: str, source: Source
         starting=BeforeAfter(before=_many(before, "starts"), after=_many(after, "starts")),
         waiting=BeforeAfter(before=_many(before, "waits", "promised"), after=_many(after, "waits", "promised")),
         evicted=BeforeAfter(before=len(before.evicted), after=len(after.evicted)),
-        sooner=len(moved) - later,
+        sooner=len(moved) - later - restarts,
         later=later,
+        moved=restarts,
         jobs=shown,
         job=next((effect for effect in effects if effect.job == job), None),
         evictions=came[:MOST_JOBS],
@@ -357,12 +380,12 @@ def _otherwise(before: Side, after: Side, played_before: Forecasted, played_afte
             yield uid
 
 
-def _start(side: Side, job: str, played: Forecasted) -> SupposedStart:
+def _start(side: Side, job: str, played: Forecasted, nodes: list[str]) -> SupposedStart:
     fate = side.fates.get(job, "runs")
     if fate in ("runs", "grows"):
-        return SupposedStart(fate=fate, verdict="runs")
-    if fate == "starts":
-        return SupposedStart(fate=fate, verdict="now")
+        return SupposedStart(fate=fate, verdict="runs", nodes=nodes)
+    if fate in ("starts", "moves"):
+        return SupposedStart(fate=fate, verdict="now", nodes=nodes)
     said = played.answers.get(job) if fate == "waits" else None
     if said is None:
         return SupposedStart(fate=fate)
@@ -385,7 +408,14 @@ def _moves(effect: JobEffect, played_before: Forecasted, played_after: Forecaste
     return step or 0.0
 
 
-_ORDER: Final[dict[Fate, float]] = {"runs": 0.0, "grows": 0.0, "starts": 1e-3, "promised": 1.0, "waits": 10.0}
+_ORDER: Final[dict[Fate, float]] = {
+    "runs": 0.0,
+    "grows": 0.0,
+    "starts": 1e-3,
+    "moves": 1e-3,
+    "promised": 1.0,
+    "waits": 10.0,
+}
 
 
 def _seconds(job: str, start: SupposedStart, played: Forecasted) -> float:
@@ -414,6 +444,7 @@ def _standings(before: Iterable[Standing], after: Iterable[Standing]) -> list[Qu
 _FATES: Final = {
     "runs": "runs",
     "starts": "starts now",
+    "moves": "restarts",
     "grows": "runs, and gets more pods",
     "promised": "starts once those evicted for it are gone",
     "evicted": "loses pods",
@@ -423,7 +454,9 @@ _FATES: Final = {
 def fares(start: SupposedStart) -> str:
     """The fate of a job on one side."""
     if start.fate != "waits":
-        return _FATES[start.fate]
+        many = len(start.nodes)
+        on = f" on {', '.join(start.nodes) if many <= MOST_NAMED else counted(many, 'node')}" if many else ""
+        return _FATES[start.fate] + on
     if start.verdict == "never":
         return "waits, and will not start on this cluster as it is"
     if start.low is None or start.high is None:
@@ -433,8 +466,12 @@ def fares(start: SupposedStart) -> str:
 
 def summary(answer: WhatIfAnswer) -> str:
     """All of it, in one line."""
-    if not (answer.sooner or answer.later or answer.queues or answer.evictions or answer.spared):
+    if not (answer.sooner or answer.later or answer.moved or answer.queues or answer.evictions or answer.spared):
         return "Nothing would change."
+    if answer.moved:
+        one = answer.moved == 1
+        moves = f"{counted(answer.moved, 'running job')} {'restarts' if one else 'restart'} on other nodes; "
+        return moves + f"{answer.sooner:,} would start sooner, {answer.later:,} later or lose pods."
     if not (answer.sooner or answer.later):
         return "No job's start changes."
     sooner = f"{counted(answer.sooner, 'job')} would start sooner" if answer.sooner else "No job would start sooner"

@@ -124,7 +124,7 @@ def test_a_node_that_is_drained_has_its_pods_placed_anew_elsewhere_or_waiting() 
     room = desk(*there, job("moves", tasks=2, cpu=1, on="n1"))
     answer = asked(room, drained=["n1"])
     assert answer.changes == ["node n1 drained; 2 pods must move"]
-    assert fates(answer) == {"default/moves": ("runs", "starts")}
+    assert fates(answer) == {"default/moves": ("runs", "moves")}
     full = desk(*there, job("moves", tasks=2, cpu=1, on="n1"), job("stays", tasks=4, cpu=1, on="n2"))
     assert fates(asked(full, drained=["n1"])) == {"default/moves": ("runs", "waits")}
 
@@ -288,3 +288,13 @@ def test_a_process_that_dies_is_a_failure_with_its_last_word(monkeypatch: pytest
     monkeypatch.setattr(sys, "executable", str(broken))
     with pytest.raises(PumiceError, match="out of memory"):
         cluster().what_if(WhatIf(drained=["n1"])).answer()
+
+
+def test_a_running_job_of_a_drained_node_moves_and_does_not_start() -> None:
+    at = desk(node("n1", cpu=4), node("n2", cpu=4), job("serves", tasks=2, cpu=1, on="n1"), learned=proven())
+    answer = at.what_if(WhatIf(drained=["n1"])).answer(apart=False)
+    (effect,) = answer.jobs
+    assert (effect.before.fate, effect.after.fate) == ("runs", "moves")
+    assert (fares(effect.before), fares(effect.after)) == ("runs on n1", "restarts on n2")
+    assert (answer.sooner, answer.later, answer.moved, answer.starting.after) == (0, 0, 1, 0)
+    assert summary(answer).startswith("1 running job restarts on other nodes;")
