@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import numpy as np
+import pytest
 
 from pumice.model.api import AnyObject, Guarantee, ResourceList
 from pumice.model.events import Seen
-from pumice.plugins.nodeorder.arithmetic import evenness_of_three
-from pumice.plugins.nodeorder.requests import _evenness
+from pumice.plugins.nodeorder.requests import evenness
 from pumice.plugins.proportion.filling import Filling, pour
 from pumice.state.cluster import ClusterState
 from pumice.testing import job, node, queue
 
 
-def test_the_balance_of_three_resources_is_the_same_both_ways() -> None:
+def in_steps(used: list[float], offered: list[float]) -> int:
+    """The balance as kube-scheduler works it out, one node after the other."""
+    parts = [min(u / o, 1.0) for u, o in zip(used, offered, strict=True) if o]
+    if len(parts) == 2:
+        deviation = abs((parts[0] - parts[1]) / 2)
+    else:
+        mean = sum(parts) / len(parts) if parts else 0.0
+        deviation = math.sqrt(sum((part - mean) * (part - mean) for part in parts) / max(len(parts), 1))
+    return int((1 - deviation) * 100)
+
+
+@pytest.mark.parametrize("resources", [2, 3])
+def test_the_balance_of_many_nodes_is_that_of_each(resources: int) -> None:
     rng = np.random.default_rng(1)
-    units = np.array([[1000], [1 << 30], [1000]])
+    units = np.array([[1000], [1 << 30], [1000]])[:resources]
     for n in range(60):
-        offered = rng.integers(1, [[200], [2000], [17]], (3, 200)) * units
+        offered = rng.integers(0 if n % 3 else 1, np.array([[200], [2000], [17]])[:resources], (resources, 200)) * units
         if n % 2:
-            used = (offered * rng.random((3, 200)) * 1.2).astype(np.int64)
+            used = (offered * rng.random((resources, 200)) * 1.2).astype(np.int64) + (offered == 0) * n
         else:
-            used = offered // 4 * rng.integers(0, 5, (3, 200))
-        long_way = _evenness(list(offered), list(used))
-        assert (long_way == evenness_of_three(used / offered)).all()
+            used = offered // 4 * rng.integers(0, 5, (resources, 200))
+        found = evenness(used, offered.astype(np.float64))
+        assert [int(e) for e in found] == [
+            in_steps(u, o) for u, o in zip(used.T.tolist(), offered.T.tolist(), strict=True)
+        ]
 
 
 def test_the_only_queue_deserves_what_pouring_gives_it() -> None:

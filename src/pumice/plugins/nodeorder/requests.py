@@ -1,6 +1,7 @@
 """Scores by what is requested of cpu, memory and GPUs: least and most requested, balanced.
 
-Whole-number arithmetic as kube-scheduler does it: every division cuts off, every score is 0 to 100.
+kube-scheduler's arithmetic: every division cuts off, every score is 0 to 100. A resource that a node does not offer
+does not count there. Floating point is exact up to amounts of 2**46, 64 TiB.
 """
 
 from __future__ import annotations
@@ -12,26 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows, lines_of
-from pumice.model.resources import CPU, MEMORY
+from pumice.model.resources import CPU, MEMORY, dim
 from pumice.model.task import Task, TaskClass
-from pumice.plugins.nodeorder.arithmetic import (
-    GPU,
-    MAX,
-    asks_for_any,
-    evenness_of_three,
-    evenness_of_two,
-    gained,
-    requested,
-)
 from pumice.state.table import NodeTable
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
+MAX: Final = 100
+GPU: Final = dim("nvidia.com/gpu")
 _TWO: Final = (CPU, MEMORY)
-_AND_GPU: Final = (CPU, MEMORY, GPU)
-_THREE: Final = lines_of(_AND_GPU)
-_BOTH: Final[slice | npt.NDArray[np.intp]] = slice(CPU, MEMORY + 1)
+_THREE: Final = (CPU, MEMORY, GPU)
 
 
 @dataclass(slots=True)
@@ -51,22 +43,19 @@ class _Asked(NamedTuple):
     """The requests of a class, as the scores count them."""
 
     nonzero: Ints
-    requested: Ints
-    states: Ints
-    """The amounts added to a row: none, and the class's requests; resource by state."""
-    dims: tuple[int, ...]
-    balanced: bool
-    """Whether it asks for any of the balanced resources. The score is left out for others."""
+    """Cpu and memory, with defaults for containers that ask for none."""
+    balanced: Ints
+    """Per balanced resource what is added to a node: nothing, and the request."""
 
 
-def _asked_of(klass: TaskClass) -> _Asked:
-    dims = _AND_GPU if klass.requests.get(GPU) else _TWO
-    requested = np.array([[int(klass.requests.get(d))] for d in dims], dtype=np.int64)
-    nonzero = np.array([[klass.nonzero_cpu], [klass.nonzero_memory]], dtype=np.int64)
-    made = klass.memo["nodeorder.asked"] = _Asked(
-        nonzero, requested, requested[:, None] * np.array([[0], [1]]), dims, asks_for_any(klass)
-    )
-    return made
+def _asked(klass: TaskClass) -> _Asked:
+    """The requests of a class. Key: class; value: its arrays; valid as long as the class."""
+    known: _Asked | None = klass.memo.get("nodeorder.asked")
+    if known is None:
+        balanced = np.array([[[0], [int(klass.requests.get(d))]] for d in _THREE])
+        nonzero = np.array([[klass.nonzero_cpu], [klass.nonzero_memory]])
+        known = klass.memo["nodeorder.asked"] = _Asked(nonzero, balanced)
+    return known
 
 
 class RequestScores:
@@ -79,124 +68,76 @@ class RequestScores:
     def score(self, task: Task, rows: NodeRows) -> Floats:
         """Least, most and balanced, each times its weight."""
         klass = task.klass
-        own: _Asked = klass.memo.get("nodeorder.asked") or _asked_of(klass)
-        asks = own.balanced and bool(self._balanced)
-        if self._frozen is None and rows._table.all_offer(own.dims if asks else _TWO):
-            return self._fast(own, rows, asks)
-        total: Ints | None = None
+        total = np.zeros(len(rows))
         if self._least or self._most:
             total = self._by_free(klass, rows)
-        if asks:
-            part = self._balanced * self._balance(klass, rows)
-            total = part if total is None else total + part
-        if total is None:
-            return np.zeros(len(rows))
-        return total.astype(np.float64)
-
-    def _fast(self, own: _Asked, rows: NodeRows, asks: bool) -> Floats:
-        """The same with the resources side by side, in floating point where it is exact: fewer, quicker steps."""
-        extra = rows.extra
-        offered = rows._offered(_BOTH)
-        total: Floats | None = None
-        if self._least or self._most:
-            after = rows._matrix("nonzero_requested", _BOTH) + own.nonzero
-            if extra is not None:
-                after += own.nonzero * extra
-            total = requested(offered - after, offered, self._least, self._most)
-        if asks:
-            three = len(own.dims) == 3
-            lines = _THREE if three else _BOTH
-            held = rows._matrix("used", lines)
-            if rows._table.in_flux:
-                held = held + rows._matrix("pipelined", lines) - rows._matrix("evicted", lines)
-            if extra is not None:
-                held = held + own.requested * extra
-            parts = (held[:, None] + own.states) / (rows._offered(_THREE) if three else offered)[:, None]
-            before, after = evenness_of_three(parts) if three else evenness_of_two(parts)
-            gain = gained(before, after, self._balanced)
-            total = gain if total is None else np.add(total, gain, out=total)
-        return np.zeros(len(rows)) if total is None else total
-
-    def _by_free(self, klass: TaskClass, rows: NodeRows) -> Ints:
-        cpu, memory = rows.allocatable[CPU], rows.allocatable[MEMORY]
-        after_cpu = self._nonzero_requested(rows, 0) + klass.nonzero_cpu
-        after_memory = self._nonzero_requested(rows, 1) + klass.nonzero_memory
-        if not (cpu.all() and memory.all()):
-            return self._by_free_with_gaps(rows, (cpu, after_cpu), (memory, after_memory))
-        total: Ints | None = None
-        if self._least:
-            left = np.maximum(cpu - after_cpu, 0) * MAX // cpu + np.maximum(memory - after_memory, 0) * MAX // memory
-            total = np.asarray(left // 2 * self._least, dtype=np.int64)
-        if self._most:
-            taken = np.minimum(after_cpu, cpu) * MAX // cpu + np.minimum(after_memory, memory) * MAX // memory
-            part = np.asarray(taken // 2 * self._most, dtype=np.int64)
-            total = part if total is None else total + part
-        assert total is not None
+        requests = klass.requests
+        if self._balanced and (requests.get(CPU) or requests.get(MEMORY) or requests.get(GPU)):
+            total += self._balance(klass, rows)
         return total
 
-    def _by_free_with_gaps(self, rows: NodeRows, *pairs: tuple[Ints, Ints]) -> Ints:
-        """The same where some nodes offer no cpu or no memory: the other alone counts there."""
-        least = np.zeros(len(rows), dtype=np.int64)
-        most = np.zeros(len(rows), dtype=np.int64)
-        count = np.zeros(len(rows), dtype=np.int64)
-        for offered, after in pairs:
-            there = offered > 0
-            divisor = np.where(there, offered, 1)
-            least += np.where(there, np.maximum(offered - after, 0) * MAX // divisor, 0)
-            most += np.where(there, np.minimum(after, offered) * MAX // divisor, 0)
-            count += there
-        count = np.maximum(count, 1)
-        return least // count * self._least + most // count * self._most
+    def _by_free(self, klass: TaskClass, rows: NodeRows) -> Floats:
+        """The free part, and the used part, of cpu and memory after the task, averaged."""
+        offered = rows._offered(lines_of(_TWO))
+        free = offered - self._nonzero_requested(klass, rows)
+        np.maximum(free, 0.0, out=free)
+        counted = np.maximum(np.add.reduce(offered > 0, dtype=np.intp), 1)
+        least = self._least * _average(free, offered, counted) if self._least else 0.0
+        if not self._most:
+            return np.asarray(least, dtype=np.float64)
+        return least + self._most * _average(offered - free, offered, counted)
 
-    def _balance(self, klass: TaskClass, rows: NodeRows) -> Ints:
-        dims = [CPU, MEMORY, GPU] if klass.requests.get(GPU) else [CPU, MEMORY]
-        offered = [rows.allocatable[d] for d in dims]
-        before = [self._requested(rows, d) for d in dims]
-        after = [b + int(klass.requests.get(d)) for b, d in zip(before, dims, strict=True)]
-        gain = _evenness(offered, after) - _evenness(offered, before)
-        return 50 + (50 + gain) // 2
+    def _balance(self, klass: TaskClass, rows: NodeRows) -> Floats:
+        """How much more evenly the node would be used with the task: 50, and a quarter of a hundred up or down."""
+        dims = _THREE if klass.requests.get(GPU) and rows._table.width > GPU else _TWO
+        held = self._requested(klass, rows, dims)[:, None] + _asked(klass).balanced[: len(dims)]
+        before, after = evenness(held, rows._offered(lines_of(dims))[:, None])
+        gain: Floats = np.floor((after - before + 150.0) * 0.5)  # 50 + (50 + gain) / 2, cut off
+        return gain if self._balanced == 1 else gain * self._balanced
 
-    def _nonzero_requested(self, rows: NodeRows, which: int) -> Ints:
+    def _nonzero_requested(self, klass: TaskClass, rows: NodeRows) -> Ints:
+        """Cpu and memory as kube-scheduler counts them, with the task."""
         if self._frozen is None:
-            return rows.nonzero_requested(which)
-        return np.asarray(rows._take(self._frozen.nonzero_requested[which]), dtype=np.int64)
+            held = rows._matrix("nonzero_requested", slice(0, 2))
+        else:
+            held = self._frozen.nonzero_requested[:, rows.index]
+        own = _asked(klass).nonzero
+        if rows.extra is not None and self._frozen is None:
+            own = own * (rows.extra + 1)
+        return held + own
 
-    def _requested(self, rows: NodeRows, d: int) -> Ints:
-        if self._frozen is None:
-            return rows.requested(d)
-        held = self._frozen.requested
-        if d >= len(held):
-            return np.zeros(len(rows), dtype=np.int64)
-        return np.asarray(rows._take(held[d]), dtype=np.int64)
-
-
-def _evenness(offered: list[Ints], used: list[Ints]) -> Ints:
-    """100 less the standard deviation of the used parts; resources that a node does not offer are left out."""
-    there = [o > 0 for o in offered]
-    parts = [
-        np.where(t, np.minimum(u / np.where(t, o, 1), 1.0), 0.0) for o, u, t in zip(offered, used, there, strict=True)
-    ]
-    count = np.maximum(sum(t.astype(np.int64) for t in there), 1)
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    mean = total / count
-    squares = np.zeros(len(count))
-    for part, t in zip(parts, there, strict=True):
-        squares = squares + np.where(t, (part - mean) * (part - mean), 0.0)
-    deviation = np.sqrt(squares / count)
-    if len(offered) >= 2:
-        deviation = np.where(count == 2, _half_difference(parts, there), deviation)
-    result: Ints = ((1.0 - deviation) * MAX).astype(np.int64)
-    return result
+    def _requested(self, klass: TaskClass, rows: NodeRows, dims: tuple[int, ...]) -> Ints:
+        """Used and promised amounts without the task."""
+        if self._frozen is not None:
+            amounts = self._frozen.requested
+            return np.array([amounts[d, rows.index] if d < len(amounts) else rows.index * 0 for d in dims])
+        lines = lines_of(dims)
+        held = rows._matrix("used", lines)
+        if rows._table.in_flux:
+            held = held + rows._matrix("pipelined", lines) - rows._matrix("evicted", lines)
+        if rows.extra is not None:
+            held = held + _asked(klass).balanced[: len(dims), 1] * rows.extra
+        return held
 
 
-def _half_difference(parts: list[Floats], there: list[npt.NDArray[np.bool_]]) -> Floats:
-    """Half the difference of the two parts that are there (exact where exactly two are)."""
-    difference = np.zeros(len(parts[0]))
-    sign = np.ones(len(parts[0]))
-    for part, t in zip(parts, there, strict=True):
-        difference = np.where(t, difference + sign * part, difference)
-        sign = np.where(t, -sign, sign)
-    result: Floats = np.abs(difference / 2)
-    return result
+def _average(amounts: Floats, offered: Floats, counted: npt.NDArray[np.intp]) -> Floats:
+    """The amounts in percent of what is offered, averaged over the resources that count."""
+    percent = np.floor(amounts * MAX / np.maximum(offered, 1.0))
+    average: Floats = np.floor((percent[0] + percent[1]) / counted)
+    return average
+
+
+def evenness(used: Ints, offered: Floats) -> Floats:
+    """100 less the standard deviation of the used parts of the resources that a node offers, cut off."""
+    there = offered > 0
+    parts = np.minimum(used / np.maximum(offered, 1.0), 1.0) * there
+    counted = np.add.reduce(there, dtype=np.intp)
+    apart: Floats = np.abs(parts[0] - parts[1]) * (counted == 2) / 2
+    if len(parts) > 2:  # of two resources the third is taken out of the difference
+        third = parts[2] * (counted == 2)
+        apart = np.where(there[0] & there[1], apart, np.abs((parts[0] + parts[1]) * (counted == 2) - third) / 2)
+        mean = np.add.reduce(parts) / 3
+        squares = (parts - mean) * (parts - mean)
+        apart = np.where(counted == 3, np.sqrt(np.add.reduce(squares) / 3), apart)
+    evened: Floats = np.floor((1.0 - apart) * MAX)
+    return evened
