@@ -6,7 +6,7 @@ figures of allocate, preempt, consolidation-half and reclaim-idle are those that
 
 A floor is a share of the speed of `BASE`, in CPU, measured in turn within one run (``bench.py --against BASE``): a
 speed by itself says as much about the machine as about the code. Beside it each shape stays `VOLCANO_TIMES` times
-faster than Volcano. A cycle that is too short to be compared has a longest time.
+faster than Volcano. A cycle that `BASE` cannot play, or that is too short to be compared, has a longest time.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ FIGURES: Final[dict[str, Figure]] = {
     "own-policy": Figure(share=0.3),
     "small-cycle": Figure(longest=0.0003),
     "kai-idle": Figure(longest=0.006),
+    "guide-policy": Figure(longest=1.0),  # 300 single tasks
+    "guide-policy-scoped": Figure(longest=2.0),  # 2,000 single tasks
     "kai-allocate": Figure(kai="183 ms"),
     "kai-reclaim-idle": Figure(kai="105 ms"),
     "kai-preempt": Figure(kai="111 ms"),
