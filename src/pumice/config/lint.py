@@ -27,6 +27,7 @@ RULES: Final = (
     LintRule("capacity-has-no-overused", chains.capacity_has_no_overused),
     LintRule("capacity-fails-closed", values.capacity_fails_closed),
     LintRule("number-as-text", values.number_as_text),
+    LintRule("score-turned-off", values.score_turned_off),
     LintRule("fatal-argument", values.fatal_argument),
     LintRule("action-arguments-stick", values.action_arguments_stick),
     LintRule("arguments-of-absent-action", values.arguments_of_absent_action),

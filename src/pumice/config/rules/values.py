@@ -36,6 +36,19 @@ def number_as_text(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
                 )
 
 
+def score_turned_off(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """A plugin is listed whose whole score has the weight 0."""
+    for listed in conf.listed():
+        name = f"{listed.plugin.name}.weight"
+        if listed.plugin.arguments.get(name) in (0, "0"):
+            yield Hit(
+                Severity.WARNING,
+                f"{listed.path}.arguments.{name}",
+                f"the weight 0 turns the score of {listed.plugin.name} off, so it ranks no node",
+                "Write a weight above 0, or remove the plugin.",
+            )
+
+
 def fatal_argument(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
     """An argument has a shape at which Volcano ends its process."""
     for listed in conf.listed():
