@@ -143,7 +143,8 @@ def foreign(name: str, dialect: str, known: Mapping[str, object], *, action: boo
     if action and (of_kai if dialect != "kai" else name in VOLCANO_ACTIONS and PREFIX + "allocate" in known):
         return f"action {name!r}: actions of KAI and of Volcano keep two views of a cluster; a conf has those of one"
     if of_kai and dialect != "kai" and name[len(PREFIX) :] not in ANYWHERE:
-        return f"plugin {name!r} reads what only KAI's actions keep (elsewhere work: {', '.join(ANYWHERE)})"
+        others = f"elsewhere work: {', '.join(ANYWHERE)}"
+        return f"plugin {name!r} reads what only KAI's actions keep ({others}); set dialect: kai"
     return ""
 
 
