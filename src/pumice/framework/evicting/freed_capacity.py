@@ -72,9 +72,9 @@ class FreedCapacity:
 
     def fits(self, klass: TaskClass) -> Bools:
         """Return for each row whether a task of the class would fit."""
-        fits: Bools = self._table.valid[self._at].copy()
+        fits: Bools = self._table.valid[self._at]
         for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
-            fits &= self.free[d] >= v
+            fits = fits & (self.free[d] >= v)
         return fits
 
     def places(self, klass: TaskClass, most: int) -> Ints:
@@ -262,7 +262,8 @@ class EvictableCapacity:
         if known is None:
             known = self._groups[queue.name] = {}
             for job in queue.jobs.values():
-                if job.in_session and not job.together and job.count(S.RUNNING, S.BOUND, S.RELEASING):
+                placed = job.with_status(S.RUNNING) or job.with_status(S.BOUND) or job.with_status(S.RELEASING)
+                if placed and job.in_session and not job.together:
                     known.setdefault(self._group(job), []).append(job)
         return known
 

@@ -186,13 +186,13 @@ class Preemptor:
         if worth is not None:
             index, scores = index[worth], scores[worth]
         ranks = ssn.state.table.ranks()
-        ties = np.flatnonzero(scores == scores.max())
-        best = int(ties[ranks[index[ties]].argmin()]) if len(ties) else 0
+        places = ranks[index]
+        best = int(np.where(scores == scores.max(), places, len(ranks)).argmin())
         nodes = ssn.state.table.nodes
         first = nodes[int(index[best])]
         if first is not None:
             yield first
-        for at in np.lexsort((ranks[index], -scores)).tolist():
+        for at in np.lexsort((places, -scores)).tolist():
             node = nodes[int(index[at])]
             if at != best and node is not None:
                 yield node
