@@ -250,8 +250,8 @@ def affordable(budgets: Budgets, groups: Sequence[VictimGroup], need: Resources)
     units = [unit for group in groups for unit in _units(group)]
     tried: set[frozenset[int]] = set()
     for preferred in _orders(units, need):
-        purse = budgets.purse()
-        going = frozenset([id(unit) for unit in preferred if purse.take(unit.tasks)])
+        allowance = budgets.allowance()
+        going = frozenset([id(unit) for unit in preferred if allowance.take(unit.tasks)])
         if going not in tried:
             tried.add(going)
             yield [unit for unit in units if id(unit) in going]

@@ -86,14 +86,14 @@ class Budgets:
         """Those who may go together: the first ones, as long as their budgets last, or those of most *worth*."""
         if not self.watched:
             return list(tasks)
-        purse = self.purse()
+        allowance = self.allowance()
         order = tasks if worth is None else sorted(tasks, key=lambda t: -worth(t))
-        going = {t.uid for t in order if purse.take((t,))}
+        going = {t.uid for t in order if allowance.take((t,))}
         return [t for t in tasks if t.uid in going]
 
-    def purse(self) -> Purse:
+    def allowance(self) -> DisruptionAllowance:
         """The rest now, to be spent temporarily."""
-        return Purse(self._allows, self.needed)
+        return DisruptionAllowance(self._allows, self.needed)
 
     def _allows(self, task: Task, taken: Mapping[str, int]) -> bool:
         needed = self.needed(task)
@@ -191,7 +191,7 @@ class Budgets:
         return (b for b in self.needed(task) if task.name not in (b.status.disrupted_pods or {}))
 
 
-class Purse:
+class DisruptionAllowance:
     """The permitted evictions of budgets, spent temporarily, without a decision."""
 
     def __init__(
