@@ -29,13 +29,14 @@ class KaiPreempt(Action):
         world = world_of(ssn)
 
         lowest: dict[str, int] = {}
-        """Queue -> the lowest priority of work in it that may be evicted, wherever it is."""
-        for each in world.jobs.values():
-            if each.preemptible:
-                lowest[each.queue.name] = min(each.priority, lowest.get(each.queue.name, each.priority))
+        """Queue -> the lowest priority of work in it that may be evicted, wherever it is; filled on first use."""
 
         def possible(job: JobView) -> bool:
             chunk = world.chunk(job, real=False)
+            if not lowest:
+                for each in world.jobs.values():
+                    if each.preemptible:
+                        lowest[each.queue.name] = min(each.priority, lowest.get(each.queue.name, each.priority))
             if chunk and job.priority <= lowest.get(job.queue.name, job.priority):
                 return False
             return bool(ssn.job_within_quota(job, chunk))
