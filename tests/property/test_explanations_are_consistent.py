@@ -81,7 +81,7 @@ def says_what_is_so(ssn: Session, why: Explanation) -> None:
     helped = [r.helps_on for r in why.reasons]
     assert max(helped, default=0) <= why.large_enough <= sum(helped), why
     if why.stage is Stage.NODES and why.code == ReasonCode.NO_NODE_FITS:
-        assert (" have a node; " in why.text or " could have a node; " in why.text) is bool(why.room_for), why
+        assert (" have a node. " in why.text or " could have a node; " in why.text) is bool(why.room_for), why
         assert all(r.nodes <= len(ssn.nodes) for r in why.reasons)
         others = sum(r.nodes for r in why.reasons if r.plugin != "resources")
         assert others <= len(ssn.nodes)

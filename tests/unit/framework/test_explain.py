@@ -120,7 +120,7 @@ def test_a_gang_that_is_too_large_says_how_much_of_it_would_fit(scenario: Scenar
     scenario.node("n1", cpu=5).node("n2", cpu=2).job("a", tasks=4, cpu=2)
     found = why(scenario, "a")
     assert (found.stage, found.room_for, found.wants) == (Stage.NODES, 3, {"cpu": "2"})
-    assert found.text == ("3 of 4 pods have a node; a-3 fits on none of 2 nodes: 2 Insufficient cpu")
+    assert found.text == ("3 of 4 pods have a node. a-3 fits on none of 2 nodes: 2 Insufficient cpu")
     assert found.task == "default/a-3"
     assert found.unblock[0] == "1 more cpu on n1, for the task that has no node yet"
 
