@@ -118,7 +118,7 @@ def show(results: dict[str, dict[str, Any]]) -> None:
         ["SHAPE", "PUMICE", "CPU A TASK", "MEMORY", "VOLCANO", "KAI", "× VOLCANO", "FLOOR"],
         [row(name, r) for name, r in results.items()],
         wrap=["CPU A TASK"],
-        spare=["MEMORY"],
+        spare=["MEMORY", "KAI", "VOLCANO"],
     )
 
 
@@ -127,7 +127,7 @@ def show_compared(then: str, results: dict[str, dict[str, Any]]) -> None:
     render.table(
         ["SHAPE", then.upper(), "NOW", "CHANGE", "95 % INTERVAL", "MEMORY", "VERDICT", "SPEED", "FLOOR"],
         [compared_row(name, r, floors=then.startswith(BASE)) for name, r in results.items()],
-        spare=["MEMORY"],
+        spare=["MEMORY", "CHANGE", "VERDICT"],
     )
     for r in results.values():
         if "reason" in r:

@@ -10,8 +10,8 @@ import pytest
 
 from pumice import Plugin
 from pumice.framework.points.handlers import Binds
-from pumice.framework.session.orders import Orders
 from pumice.framework.session.outcome import Outcome
+from pumice.framework.session.pending_queue import PendingQueue
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import Statement
 from pumice.model.task import Task
@@ -28,7 +28,7 @@ MOMENTS: list[tuple[type, str]] = [
     (ClusterState, "assume"),
     (ClusterState, "set_phase"),
     (ClusterState, "end_session"),
-    (Orders, "pending"),
+    (PendingQueue, "cursors"),
     (Session, "close_plugins"),
     (Binds, "binder_of"),
     (Outcome, "settle"),
