@@ -147,7 +147,7 @@ def test_the_extra_dashboard_serves_pages(wheel: Path, tmp_path: Path) -> None:
         page = ""
         for _ in range(600):
             try:
-                with urllib.request.urlopen(f"http://{where}/waiting", timeout=20) as answer:
+                with urllib.request.urlopen(f"http://{where}/jobs", timeout=20) as answer:
                     page = answer.read().decode()
                 break
             except OSError:

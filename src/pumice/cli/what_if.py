@@ -162,11 +162,13 @@ def show_what_if(answer: WhatIfAnswer) -> None:
     listed = [effect for effect in [answer.job] if effect is not None and effect not in answer.jobs] + answer.jobs
     if listed:
         rows = [(e.job, e.queue, fares(e.before), fares(e.after)) for e in listed[:MOST_SHOWN]]
+        fates = ["AS IT IS", "THEN"]
+        on_nodes = any(effect.before.nodes or effect.after.nodes for effect in listed[:MOST_SHOWN])
         render.table(
-            ["JOB", "QUEUE", "AS IT IS", "THEN"],
+            ["JOB", "QUEUE", *fates],
             rows,
-            names=["JOB", "QUEUE"],
-            wrap=["AS IT IS", "THEN"],
+            names=["JOB", "QUEUE", *fates] if on_nodes else ["JOB", "QUEUE"],
+            wrap=() if on_nodes else fates,
             spare=["QUEUE"],
         )
         if len(listed) > MOST_SHOWN:

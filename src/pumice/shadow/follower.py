@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -18,7 +18,6 @@ from pumice.framework.explaining.explain import explain
 from pumice.framework.registry import Registry
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session
-from pumice.kube.watching import Watching
 from pumice.model.api import Metadata, Pod, PodStatus, QueueObject, QueueSpec, QueueStatus
 from pumice.model.events import ClusterEvent, Gone, Seen
 from pumice.model.intents import Bind, Evict
@@ -34,6 +33,9 @@ from pumice.sim.run import Simulation
 from pumice.sim.scenario import SimScenario
 from pumice.state.cluster import ClusterState
 from pumice.workloads.grouping import job_group, least_members, pod_queue
+
+if TYPE_CHECKING:
+    from pumice.kube.watching import Watching
 
 EXPLAINED: Final = 20
 """Jobs of one instant for which it is said why the candidate lets them wait."""

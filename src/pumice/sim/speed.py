@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 _TICK = 1e-9
+LEAST = 1e-3
+"""Seconds of work between two checkpoints; if there are fewer, no checkpoint is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +83,19 @@ class Costs:
 
     def done(self, elapsed: float, every: float) -> float:
         """Return the seconds of work in so many seconds, if a checkpoint follows each *every* seconds of work."""
-        if not self.checkpoint or not every or elapsed <= 0:
+        if not self.checkpoint or every < LEAST or elapsed <= 0:
             return max(elapsed, 0.0)
         whole, rest = divmod(elapsed, every + self.checkpoint)
         return whole * every + min(rest, every)
 
     def needed(self, work: float, every: float) -> float:
         """Return the seconds that so many seconds of work take; none of the checkpoints is at their end."""
-        if not self.checkpoint or not every or not 0 < work < math.inf:
+        if not self.checkpoint or every < LEAST or not 0 < work < math.inf:
             return work
         return work + self.checkpoint * max(math.ceil(work / every - _TICK) - 1, 0)
 
     def kept(self, elapsed: float, every: float) -> float:
         """Return the seconds of work that the last checkpoint saved."""
-        if not every:
+        if every < LEAST:
             return 0.0
         return math.floor(max(elapsed, 0.0) / (every + self.checkpoint) + _TICK) * every

@@ -26,6 +26,7 @@ _ALL_SUBSETS_UP_TO = 13
 _SUBSETS = 19_999
 _RESAMPLES = 3_999
 _NOTHING = 1e-9
+_ROUNDING = 1e-7
 """An error below this part of the spread is rounding."""
 
 
@@ -179,7 +180,7 @@ def _cut(values: Floats, alpha: float) -> tuple[float, float]:
 
 def _studentised(moved: Floats, errors: Floats) -> Floats:
     """The t statistics of resamples. One without spread knows nothing of its own error and counts as infinite."""
-    flat = errors < _NOTHING
+    flat = errors < _ROUNDING
     endless = np.where(moved > _NOTHING, math.inf, np.where(moved < -_NOTHING, -math.inf, 0.0))
     return np.where(flat, endless, moved / np.where(flat, 1.0, errors))
 
