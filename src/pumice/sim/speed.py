@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 _TICK = 1e-9
 LEAST = 1e-3
-"""Seconds of work between two checkpoints; if there are fewer, no checkpoint is made."""
+"""The fewest seconds of work between two checkpoints; with fewer, none is made."""
 
 
 @dataclass(frozen=True, slots=True)
