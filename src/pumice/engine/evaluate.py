@@ -225,7 +225,7 @@ class Evaluator:
         return view.score[index]
 
     def _fits(self, task: Task, rows: NodeRows) -> Bools:
-        """Per row: is there room now, and will there be?"""
+        """Per row: whether there is room now, and whether there will be."""
         klass, table = task.klass, self.table
         if not klass.fit_dims:
             fits = np.ones(len(rows), dtype=np.bool_)
@@ -298,7 +298,7 @@ class Evaluator:
 
     # -- on demand ------------------------------------------------------------------------------------------------
     def future_ok(self, view: ClassView) -> Bools:
-        """Per node: would the request fit once everything that is being released is gone?"""
+        """Per node: whether the request fits once everything that is being released is gone."""
         table = self.table
         if not table.in_flux:
             return view.idle_ok

@@ -30,7 +30,7 @@ def has_node_selection(klass: TaskClass) -> bool:
 
 
 def selected(klass: TaskClass, rows: NodeRows) -> Bools:
-    """Per row: do the class's node selector and required node affinity match?"""
+    """Per row: whether the class's node selector and required node affinity match."""
     spec = klass.spec
     result = np.ones(len(rows), dtype=np.bool_)
     for key, value in (spec.node_selector or {}).items():
@@ -109,5 +109,5 @@ def untolerated(tolerations: Sequence[Toleration], taints: tuple[Taint, ...]) ->
 
 
 def taints_tolerated(klass: TaskClass, rows: NodeRows) -> Bools:
-    """Per row: does the class tolerate every taint that keeps pods away?"""
+    """Per row: whether the class tolerates every taint that keeps pods away."""
     return by_taints(klass, rows, "engine.tolerated", np.bool_, lambda tol, taints: untolerated(tol, taints) is None)

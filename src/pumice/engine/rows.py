@@ -94,7 +94,7 @@ class LabelColumns:
         self._rows = rows
 
     def equals(self, key: str, value: str) -> Bools:
-        """Per row: has the label that value?"""
+        """Per row: whether the label has that value."""
         codes, values = self._rows._table.label(key)
         code = values.get(value)
         taken = self._rows._take(codes)
@@ -107,7 +107,7 @@ class LabelColumns:
         return judged[self._rows._take(codes)]
 
     def has(self, key: str) -> Bools:
-        """Per row: is the label there?"""
+        """Per row: whether the label is there."""
         result: Bools = self._rows._take(self._rows._table.label(key)[0]) > 0
         return result
 

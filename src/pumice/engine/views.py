@@ -173,7 +173,7 @@ class ClassView:
     static_severity: list[npt.NDArray[np.int8]]
     static_score: Floats
     clear: list[bool]
-    """Per group: do its static filters object to no node at all?"""
+    """Per group: whether its static filters reject no node at all."""
     opposed: bool
     """Whether *code* may contain an objection. Without a rejection, *code* and *severity* are zero everywhere."""
     code: Reasons
@@ -186,7 +186,7 @@ class ClassView:
     """Rows whose scores were put off because nothing fits there now."""
     any_stale: bool
     flat: list[bool]
-    """Per normalised static score: are its raw values all equal?"""
+    """Per normalised static score: whether its raw values are all equal."""
     scalar_filters: list[Filter]
     scalar_scorers: list[Scorer]
 

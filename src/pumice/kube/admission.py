@@ -18,7 +18,7 @@ from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
 
 ADMITTED = "Admitted"
-"""The type of the condition: was the PodGroup let into its queue?"""
+"""The type of the condition that says whether the PodGroup was let into its queue."""
 EVERY = 1.0
 """Seconds between two looks."""
 AGAIN = 60.0

@@ -1,4 +1,4 @@
-"""Label selectors, node selectors and tolerations: does this match that?"""
+"""Label selectors, node selectors and tolerations, and whether they match."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ class DeviceTable:
         return request.whole and not self.sharing and not self._promises and not self._with_broken
 
     def fits(self, index: Index, request: GpuRequest, extra: Ints | None = None, *, future: bool = False) -> Bools:
-        """Per row: are enough devices free enough, after *extra* more such tasks?"""
+        """Per row: whether enough devices are free enough, after *extra* more such tasks."""
         if extra is None and len(index) == 1:
             return np.array([self.fits_on(index.item(), request, future=future)])
         free = self._free(index, future=future)

@@ -44,7 +44,7 @@ class AlikePods:
     rows: dict[int, int] = field(default_factory=dict)
     tallies: list[DomainCounts] = field(default_factory=list)
     selected: dict[bytes, bool] = field(default_factory=dict)
-    """By the key of a selector of several parts: does it match?"""
+    """Key of a selector of several parts -> whether it matches."""
     facing: tuple[int, tuple[Term, ...]] = (-1, ())
     """(number of terms known then, the terms that select this kind)"""
 

@@ -45,7 +45,7 @@ class Explanation:
     waiting: int
     """How many jobs wait in its queue."""
     let_in: bool
-    """Was it let into its queue?"""
+    """Whether it was let into its queue."""
     min_available: int
     tasks: dict[str, int]
     """Status -> tasks."""

@@ -159,7 +159,7 @@ class Nodes:
 
 
 FitsEmpty: TypeAlias = dict[int, bool]
-"""By the id of a class: would an empty node have room for a task of it?"""
+"""Id of a class -> whether an empty node has room for a task of it."""
 
 
 def never_fits(ssn: Session, job: Job, fits: FitsEmpty | None = None) -> str | None:

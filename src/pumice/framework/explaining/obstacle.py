@@ -135,12 +135,12 @@ def _placed(job: Job) -> int:
 
 
 def _has_room(job: Job) -> bool:
-    """Has all of it that must start together a place, or room that is being released?"""
+    """Report whether all tasks that must start together have a place, or room that is being released."""
     return job.waiting_count > 0 and not job.is_starving
 
 
 def waits(job: Job) -> bool:
-    """Has it tasks without a place, or was it not let in, so that it has none yet?"""
+    """Report whether it has tasks without a place, or was not let in and so has no tasks yet."""
     if job.with_status(S.PENDING) or job.with_status(S.PIPELINED) or job.with_status(S.ALLOCATED):
         return True
     return job.is_pending and not job.ready_count

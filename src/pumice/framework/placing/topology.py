@@ -161,7 +161,7 @@ class Domains:
         return found
 
     def roomy(self, ssn: Session, tasks: Sequence[Task], needed: int) -> list[bool]:
-        """Per place: could the hyper-node take *needed* of the tasks together, as far as that can be counted?"""
+        """Per place: whether the hyper-node can take *needed* of the tasks together, as far as that can be counted."""
         alike, first = ssn.search.evaluator.alike, tasks[0]
         if all(t is first or alike(t, first) for t in tasks):
             return [room >= needed for room in self.room(ssn, tasks[0])]

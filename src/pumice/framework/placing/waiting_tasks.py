@@ -453,7 +453,7 @@ def _unfit_tasks(ssn: Session, job: Job) -> list[Task]:
 
 
 def goes_on(ssn: Session, job: Job, sub_job: SubJob | None) -> bool:
-    """After a task failed: could the job still become ready without it?"""
+    """Report whether the job can still become ready without a task that failed."""
     group = sub_job if sub_job is not None else job
     if job.min_available == len(job.tasks) or group.min_available >= len(group.tasks):
         return False

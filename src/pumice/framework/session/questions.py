@@ -397,7 +397,7 @@ class Questions:
     max_tasks = PointAttribute(t.MAX_TASKS)
 
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> Verdict:
-        """May the queue reclaim for these tasks?"""
+        """Report whether the queue may reclaim for these tasks."""
         keys = self.bind(t.PREEMPTIVE_KEY)(tasks[0]) if len(tasks) == 1 else None
         if keys is None:
             return self.ask(t.PREEMPTIVE, queue, tasks)

@@ -49,7 +49,7 @@ class Operation:
     reason: str = ""
     for_task: Task | None = None
     evicted: bool = False
-    """pipeline: was somebody evicted for it?"""
+    """pipeline: whether a task was evicted for it."""
 
 
 class Statement:

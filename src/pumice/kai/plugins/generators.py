@@ -111,7 +111,7 @@ def _prefixes(context: SearchContext, so_far: Accumulated) -> Iterator[VictimSce
 
 
 def _is_on(tasks: Sequence[TaskView], rows: Container[int]) -> bool:
-    """Is one of the tasks on one of the nodes?"""
+    """Report whether one of the tasks is on one of the nodes."""
     for task in tasks:  # noqa: SIM110 - asked of every victim
         if task.node is not None and task.node.row in rows:
             return True

@@ -381,7 +381,7 @@ class KaiProportion(Plugin):
         """Divide, and answer by the result."""
         self._standings: dict[str, tuple[Amounts, Amounts]] = {}
         self._free: dict[str, bool] = {}
-        """Queue -> is there no limit to it?"""
+        """Queue -> whether it has no limit."""
         self._robbed: tuple[tuple[int, int], dict[str, bool]] = ((0, -1), {})
         """Job and version of the world -> from which queues may be reclaimed for it."""
         self._world: KaiWorld = world_of(ssn)

@@ -72,7 +72,7 @@ class KaiChoice:
         self._guard = PluginRows(ssn.failures)
         self._filters, self._scorers = ssn.search.filters(), ssn.search.scorers()
         self._steady: dict[int, bool] = {}
-        """Class -> are all filters steady for its tasks, and all scores that are?"""
+        """Class -> whether all filters that its tasks meet are steady, and all scores among them."""
         self._unsteady = [s for s in self._scorers if s.call not in self._world.steady]
         """Scores that are asked about every task that they apply to."""
         self._applies = [_applying(self._guard, s) for s in self._unsteady]
@@ -94,7 +94,7 @@ class KaiChoice:
         return known
 
     def is_asked_about(self, task: TaskView) -> bool:
-        """Has a score that is not steady something to say of the task?"""
+        """Report whether a score that is not steady applies to the task."""
         for applies in self._applies:  # noqa: SIM110 - asked for every task
             if applies(task):
                 return True
@@ -177,7 +177,7 @@ class KaiChoice:
         return total
 
     def objects(self, task: TaskView, node: Node) -> bool:
-        """Has somebody an objection to the node (room aside)?"""
+        """Report whether a filter rejects the node (room aside)."""
         one = WorldRows(self._world.nodes, np.array([node.row], dtype=np.intp))
         guard, asked = self._guard, task
         return any(bool(guard.objections(f, asked, one, [node])[0]) for f in self._filters if guard.applies(f, asked))
@@ -233,7 +233,7 @@ class HopelessTasks:
     """Finds out what is in the way of tasks. The result for one is kept for equal ones until something changes."""
 
     def __init__(self, world: KaiWorld, best: KaiChoice, capacity: Callable[[TaskView, Node], Verdict]) -> None:
-        """*capacity*: may the queue of a task have it on a node?"""
+        """*capacity*: whether the queue of a task may have it on a node."""
         self._world, self._best, self._capacity = world, best, capacity
         self._lacks: dict[int, tuple[Bools, dict[Reason, int], Counter[str]]] = {}
         self._version = -1
@@ -313,11 +313,11 @@ class Placer:
         """The task that found no node last."""
         self._subset = ssn.subset_nodes if ssn.anybody(t.SUBSET_NODES) else None
         self._by_topology = self._world.only_kai(t.SUBSET_NODES)
-        """Are nodes divided only where a member of a job wants a topology?"""
+        """Report whether nodes are divided only for members of a job that want a topology."""
         self._implied = all(map(self._world.only_kai, (t.JOB_WITHIN_CAPACITY, t.TASK_WITHIN_CAPACITY)))
         """If a queue may have a whole piece, it may have each of its tasks; GPU memory depends on the node."""
         self._prepared = self._world.only_kai(t.PRE_JOB_ALLOCATION)
-        """Is nothing to be done before a job is placed that has no topology?"""
+        """Report whether a job without a topology can be placed without preparation."""
         self.best = KaiChoice(ssn)
         self._why_not = HopelessTasks(self._world, self.best, self._capacity)
 
@@ -349,7 +349,7 @@ class Placer:
         return done
 
     def _is_alone(self, job: JobView, promises: bool) -> bool:
-        """Is one task all that there is to place, on any of the nodes, with nothing to be left alone for others?"""
+        """Report whether a single task is to be placed, on any of the nodes, with no node reserved."""
         only = job.only
         if only is None or not (promises or not self._world.state.rooms):
             return False
@@ -409,7 +409,7 @@ class Placer:
         return next(p for p in job.pod_sets() if any(t is task for t in p.tasks))
 
     def _undivided(self, member: Member) -> bool:
-        """Are the nodes not divided for a sub-group?"""
+        """Report whether the nodes are not divided for a sub-group."""
         return self._subset is None or (self._by_topology and member.topology is None)
 
     def _subsets(self, job: JobView, member: Member, tasks: Sequence[TaskView], nodes: Bools) -> Sequence[Bools]:
@@ -494,5 +494,5 @@ class Placer:
 
 
 def _by_memory(task: TaskView) -> bool:
-    """Does what it counts in its queue depend on the node?"""
+    """Report whether the amount that counts in its queue depends on the node."""
     return task.request.shared is not None and task.request.shared.memory > 0

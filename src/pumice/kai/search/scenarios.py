@@ -83,7 +83,7 @@ class SearchContext:
     might: Callable[[Iterable[Sequence[TaskView]]], bool]
     """Would these, beside the recorded ones, leave room enough by count? Otherwise, no scenario need be made."""
     node_might: Callable[[], bool]
-    """Could what is on one node more, beside the recorded ones, be enough by count?"""
+    """Report whether the victims of one more node, with the recorded ones, can be enough by count."""
     taken: dict[str, tuple[list[TaskView], bool]]
     """Job -> what goes of it first, kept while nobody goes in earnest."""
 

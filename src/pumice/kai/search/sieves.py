@@ -51,11 +51,11 @@ class Sieve:
         """Are equal numbers of whole GPUs all that it counts? Then victims whose leaving was enough pass it."""
 
     def might(self, pieces: Iterable[Sequence[TaskView]]) -> bool:
-        """Would there be whole GPUs enough if these went beside the recorded ones, wherever they are?"""
+        """Report whether the cluster has enough whole GPUs without these and the recorded victims."""
         return self._places().enough([t for piece in pieces for t in piece if t.uid not in self._recorded])
 
     def node_might(self) -> bool:
-        """Would there be whole GPUs enough if everybody on some node went beside the recorded ones?"""
+        """Report whether some node has enough whole GPUs without its tasks and the recorded victims."""
         return self._many < 2 or self._places().node_alone()
 
     def _places(self) -> _WholeGpus:
@@ -111,7 +111,7 @@ class _WholeGpus:
         self._places = {size: int(np.add.reduce(free // size)) for size in self._needed}
 
     def enough(self, victims: Sequence[TaskView]) -> bool:
-        """Are there places enough if these go too?"""
+        """Report whether there are enough places without these too."""
         if all(self._places[size] >= n for size, n in self._needed.items()):
             return True
         freed = _freed(victims, set(self._open))
@@ -149,7 +149,7 @@ def _freed(tasks: Iterable[TaskView], opened: set[tuple[int, str]]) -> dict[int,
 
 
 class _Room:
-    """Do the wanted GPUs go, largest first, each in the first place with room, the places with most of them first?"""
+    """Places for wanted GPUs: largest first, each in the first place with room, the largest places first."""
 
     def __init__(self, wanted: Sequence[float], free: Floats, most: int, place: dict[int, int] | None = None):
         """*most*: so many places are looked at; *place*: row -> place, where rows are not places themselves."""
@@ -188,7 +188,7 @@ class _Room:
         return self._passed
 
     def enough(self) -> bool:
-        """Is there room?"""
+        """Report whether there is room."""
         if not self._passed:
             self._passed = self._slots >= self._many if self._equal else self._greedy()
         return self._passed

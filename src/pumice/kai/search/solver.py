@@ -68,12 +68,12 @@ class SearchBudget:
 
     @property
     def over(self) -> bool:
-        """Is the job's search at its end?"""
+        """Report whether the search for the job is over."""
         return self._job <= 0
 
     @property
     def left(self) -> bool:
-        """Is something left for the job, and for the generator?"""
+        """Report whether budget is left for the job and for the generator."""
         return self._job > 0 and self._generator > 0
 
 
@@ -280,7 +280,7 @@ class Solver:
                 self._wide[job.job.uid] = job
 
     def scattered(self, job: JobView) -> bool:
-        """Is there a job that may be looked at for this one and holds room on several nodes?"""
+        """Report whether a candidate victim for this job holds room on several nodes."""
         if self._wide is None:
             self._wide = {each.job.uid: each for each in self.world.jobs.values() if _is_wide(each)}
         return any(self._reaches(job, queue) for queue in {each.queue for each in self._wide.values()})
@@ -379,7 +379,7 @@ class Solver:
 
 
 def _is_wide(job: JobView) -> bool:
-    """May it go, and does it hold room on several nodes?"""
+    """Report whether it may be a victim and holds room on several nodes."""
     return (
         job.only is None and job.preemptible and len({t.node_name for t in job.tasks.values() if t.stage in ACTIVE}) > 1
     )

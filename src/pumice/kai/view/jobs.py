@@ -40,7 +40,7 @@ class PodSet:
 
     @property
     def satisfied(self) -> bool:
-        """Has it its minimum?"""
+        """Report whether it has its minimum."""
         return self.active >= self.minimum
 
     @property
@@ -50,12 +50,12 @@ class PodSet:
 
     @property
     def ready(self) -> bool:
-        """Could it have its minimum?"""
+        """Report whether it can have its minimum."""
         return self.placeable >= self.minimum
 
     @property
     def gang_satisfied(self) -> bool:
-        """Has it its minimum on nodes, those on their way out included?"""
+        """Report whether it has its minimum on nodes, leaving tasks included."""
         return self.count(USED) >= self.minimum
 
     def eligible(self, real: bool) -> list[TaskView]:
@@ -92,17 +92,17 @@ class GroupSet:
 
     @property
     def satisfied(self) -> bool:
-        """Have enough members what they need?"""
+        """Report whether enough members have what they need."""
         return self.satisfied_members >= self.need
 
     @property
     def ready(self) -> bool:
-        """Could enough members have what they need?"""
+        """Report whether enough members can have what they need."""
         return sum(1 for m in self.members if m.ready) >= self.need
 
     @property
     def gang_satisfied(self) -> bool:
-        """Have enough members what they need on nodes, those on their way out included?"""
+        """Report whether enough members have what they need on nodes, leaving tasks included."""
         return sum(1 for m in self.members if m.gang_satisfied) >= self.need
 
     def pod_sets(self) -> Iterator[PodSet]:
@@ -205,7 +205,7 @@ def _surplus_piece(group: GroupSet, sort: Sort, sort_tasks: SortTasks) -> list[T
 
 
 def _has_surplus(group: GroupSet) -> bool:
-    """Is there more than is needed, here or below?"""
+    """Report whether there is more than needed, here or below."""
     if group.satisfied_members > group.need:
         return True
     for member in group.members:
@@ -276,7 +276,7 @@ class JobView:
         self.plain = spec is None or not spec.sub_groups or bool(problem)
         """Report whether it has no sub-groups that can be used. Its tree is one pod set then, made on first use."""
         self.anywhere = self.plain and (spec is None or spec.topology_constraint is None)
-        """Has it neither sub-groups nor a topology?"""
+        """Report whether it has neither sub-groups nor a topology."""
         if self.plain:
             self._sort_in(tasks, None)
             self.only, self.least = _only(self.tasks.values(), job.min_available)
@@ -339,12 +339,12 @@ class JobView:
 
     @property
     def pending(self) -> bool:
-        """Has it tasks that wait?"""
+        """Report whether it has pending tasks."""
         return self._has(_WAITING) if self.only is None else self.only.stage is TaskStage.PENDING
 
     @property
     def active(self) -> bool:
-        """Has it tasks with a place or a promised one?"""
+        """Report whether it has tasks with a place or a promised place."""
         return self._has(ACTIVE) if self.only is None else self.only.stage in ACTIVE
 
     def _has(self, stages: frozenset[TaskStage]) -> bool:
@@ -360,17 +360,17 @@ class JobView:
 
     @property
     def holds(self) -> bool:
-        """Has it tasks that hold room now?"""
+        """Report whether it has tasks that hold room now."""
         return self._has(ALLOCATED)
 
     @property
     def waits_for_room(self) -> bool:
-        """Has it tasks with a promised place?"""
+        """Report whether it has tasks with a promised place."""
         return self._has(_PROMISED)
 
     @property
     def gang_satisfied(self) -> bool:
-        """Has it what it needs on nodes?"""
+        """Report whether it has what it needs on nodes."""
         if self.only is not None and self.plain:
             return (self.only.stage in USED) >= self.least
         return all(p.gang_satisfied for p in self.pod_sets()) if self.flat else self.root.gang_satisfied
@@ -385,7 +385,7 @@ class JobView:
 
     @property
     def stale(self) -> bool:
-        """Do some of its tasks run in vain, because too few others do?"""
+        """Report whether some of its tasks run in vain, because too few others run."""
         if self.only is not None and self.plain:
             return self.only.stage in USED and self.least > 1
         tasks = self.tasks.values()

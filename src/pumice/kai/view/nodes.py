@@ -229,7 +229,7 @@ class KaiRoom:
         return free
 
     def _claims_fit(self, request: TaskRequest, free: Ints) -> Bools:
-        """Per row: are there GPUs enough for the claims that nobody has there yet?"""
+        """Per row: whether there are enough GPUs for the claims that no task has there yet."""
         needed = np.full(len(free), request.gpus + request.claimed, dtype=np.int64)
         for row, held in self._ledger.claims.items():
             needed[row] -= sum(n for key, n in request.claims if held.get(key)) * WHOLE
@@ -437,7 +437,7 @@ class NodeLedger:
         return free
 
     def has_free_gpus(self) -> Bools:
-        """Per row: is some GPU, or a part of one, free or being given back?"""
+        """Per row: whether a GPU, or a part of one, is free or being given back."""
         found: Bools = (self.idle[self.gpu] > 0) | (self.releasing[self.gpu] > 0)
         for d, _ in self.mig:
             found |= (self.idle[d] > 0) | (self.releasing[d] > 0)

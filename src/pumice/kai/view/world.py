@@ -94,7 +94,7 @@ class KaiWorld:
         self.least_memory: int | None = given[0] if given is not None else min(memories, default=None)
         self.most_memory: int | None = given[1] if given is not None else max(memories, default=None)
         self.ready_rows = np.zeros(len(self.nodes.there), dtype=np.bool_)
-        """Per row: is the node up?"""
+        """Per row: whether the node is up."""
         for node in self.nodes.nodes:
             self.ready_rows[node.row] = is_ready(node)
         unset = 0.0 if ssn.compat.kai_unset_limits else UNLIMITED

@@ -129,7 +129,7 @@ class Fragments:
         self._any_model = not any(self._models)
 
     def models_at(self, rows: NodeRows) -> Bools:
-        """Per typical task and row: is the node of a model that will do?"""
+        """Per typical task and row: whether the node's model will do."""
         good = np.ones((len(self._models), len(rows)), dtype=np.bool_)
         if not self._any_model:
             for at, models in enumerate(self._models):

@@ -80,6 +80,6 @@ class PodAffinityFilter:
 
 
 def present(tally: DomainCounts, rows: NodeRows) -> Bools:
-    """Per row: is anybody counted in its domain?"""
+    """Per row: whether any pod is counted in its domain."""
     result: Bools = (tally.counts > 0).take(rows._take(tally.codes))
     return result

@@ -402,7 +402,7 @@ def devices_of(allocation: Mapping[str, Any]) -> Iterator[Key]:
 
 
 def usable_at(allocation: Mapping[str, Any], rows: NodeRows) -> npt.NDArray[np.bool_]:
-    """Per row: can the devices of an allocation be used there?"""
+    """Per row: whether the devices of an allocation can be used there."""
     selector = allocation.get("nodeSelector")
     if selector is None:
         return np.ones(len(rows), dtype=np.bool_)

@@ -33,7 +33,7 @@ class Offer:
         self._counts = where.sum(axis=1)
 
     def free(self, taken: set[str]) -> Bools:
-        """Per row of the node table: is there a volume that is not taken?"""
+        """Per row of the node table: whether there is a volume that is not taken."""
         gone = [self._columns[name] for name in taken if name in self._columns]
         result: Bools = self._counts > self._where[:, gone].sum(axis=1) if gone else self._counts > 0
         return result
@@ -92,11 +92,11 @@ class VolumeOffers:
         return known
 
     def reach(self, name: str) -> Bools:
-        """Per row of the node table: can a volume be used there?"""
+        """Per row of the node table: whether a volume can be used there."""
         return self._column(("reach", name), lambda rows: self._reach(name, rows))
 
     def made(self, claim: TaskClaim) -> Bools:
-        """Per row of the node table: would the claim's storage class make a volume there?"""
+        """Per row of the node table: whether the claim's storage class can make a volume there."""
         return self._column(("made", claim.class_name), lambda rows: self._made(claim, rows))
 
     def _reach(self, name: str, rows: NodeRows) -> Bools:

@@ -108,7 +108,7 @@ def read_device(driver: str, pool: str, data: Mapping[str, Any], place: Mapping[
 
 
 def selected(selector: NodeSelector, rows: NodeRows) -> npt.NDArray[np.bool_]:
-    """Per row: does a node selector match?"""
+    """Per row: whether a node selector matches."""
     result = np.zeros(len(rows), dtype=np.bool_)
     for term in selector.node_selector_terms or ():
         result |= term_matches(term, rows)

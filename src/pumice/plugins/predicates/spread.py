@@ -63,7 +63,7 @@ class SpreadCounts:
         self.counts = tally.counts
 
     def within(self) -> Bools:
-        """Per domain: may it take one more?"""
+        """Per domain: whether it may take one more."""
         domains = self.tally.domains
         enough = len(domains) >= max(self._spread.min_domains, 1)
         least = int(self.counts[domains].min()) if enough else 0
